@@ -1,0 +1,40 @@
+# Every target sets up .venv itself.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup bench test test-data test-all lint speed
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## create .venv and install fedbench with everything it needs
+
+$(READY): pyproject.toml
+	@echo "Setting up .venv (some minutes, once; details in .venv/install.log) ..."
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install -e '.[dev]' > .venv/install.log 2>&1 || { tail -n 20 .venv/install.log; exit 1; }
+	@touch $(READY)
+
+bench: $(READY) ## every algorithm on the bundled digits: a leaderboard and its learning curves
+	@$(BIN)/python bench.py -m 'algo=glob(*)' dataset=digits
+
+test: $(READY) ## the tests that need no data and no network
+	$(PYTEST) -m "not slow and not data"
+
+test-data: $(READY) ## the regression on real data (FEDBENCH_DATA or the system's packages)
+	$(PYTEST) -m data
+
+test-all: $(READY) ## everything, slow tests too
+	$(PYTEST)
+
+lint: $(READY) ## ruff, mypy, import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+speed: $(READY) ## local training against a plain loop; run nothing else meanwhile
+	@$(BIN)/python -m bench speed

@@ -1,0 +1,219 @@
+"""What a federated method is: a handful of pure functions on flat vectors; the loop owns all state and calls them.
+
+Shapes: N devices, K jobs or uploads (one row each), P parameters, L layers. `delta = end - received`, always this sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, NoReturn, Protocol
+
+import torch
+from torch import Tensor
+
+State = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """`concurrency` devices are at work at a time; the server aggregates once `buffer` of them have arrived."""
+
+    concurrency: int
+    buffer: int
+
+
+@dataclass(frozen=True)
+class LocalRule:
+    """The terms of the one local step (bench/engine/kernel.py); a term that is exactly zero costs nothing.
+
+    m <- momentum m + g(w + sam g/|g|) + decay w;   w <- w - lr mask (scale m + prox (w - received) + drift)
+    """
+
+    lr: Tensor | None = None  # [K]; None: the run's rate
+    scale: float | Tensor = 1.0  # number or [K]
+    prox: float | Tensor = 0.0  # number or [K]
+    drift: Tensor | None = None  # [K, P]
+    mask: Tensor | None = None  # [P] bool: the coordinates that are trained
+    sam: float = 0.0
+
+
+class Layout(Protocol):
+    """How the flat vector is cut into the model's layers (bench/flat.py)."""
+
+    size: int
+    layers: tuple[str, ...]
+    deep: Tensor  # [L] bool
+    head: Tensor  # [L] bool
+
+    def expand(self, layers: Tensor) -> Tensor: ...  # [..., L] -> [..., P]
+
+
+class Clients(Protocol):
+    """The devices' memory: `rows("c")` is [N, ...], a device never heard of has its initial row."""
+
+    def rows(self, name: str) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Means over the distinct devices that reached a local epoch, accumulated as results come in."""
+
+    w: Tensor  # [epochs + 1, P]
+    gradient: Tensor  # [epochs, P]: of the sum of the epoch's gradients
+    reached: Tensor  # [epochs + 1]: devices behind each mean
+
+
+def _absent(*args: object) -> NoReturn:
+    raise RuntimeError("this federation has no data or network to answer that")
+
+
+@dataclass(frozen=True)
+class Fed:
+    """The constants of a run, and three things only the run can work out."""
+
+    clients: int
+    cohort: int
+    rounds: int
+    epochs: int
+    lr: float
+    momentum: float
+    decay: float
+    samples: Tensor  # [N]
+    layout: Layout
+    trace: Callable[[int], Trace] = _absent  # of a version in a run of FedAvg with the same seeds
+    layer_outputs: Callable[[Tensor, str], list[Tensor]] = (
+        _absent  # models [K, P], "train" | "test" -> [K, m, d] a layer
+    )
+    fit_head: Callable[[Tensor, Tensor, Tensor, int, float], Tensor] = _absent  # w, features, labels, steps, lr -> w
+
+    @property
+    def all_layers(self) -> Tensor:
+        return torch.ones(len(self.layout.layers), dtype=torch.bool, device=self.samples.device)
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """Devices about to train: everything here was fixed when they started."""
+
+    client: Tensor  # [K] long
+    version: Tensor  # [K] long: aggregations done when the model was downloaded
+    start: Tensor  # [K, P]; differs from `received` after a lost upload and under `personal`
+    received: Tensor  # [K, P]: the last model from the server
+    samples: Tensor  # [K]
+    epochs: Tensor  # [K] long: granted; fewer than fed.epochs = straggler
+    steps_per_epoch: Tensor  # [K] long
+    server: State  # what was sent at dispatch: broadcast tensors and the own row of unicast ones, [K, ...]
+    mine: State  # this device's memory, [K, ...]
+    mail: Tensor | None = None  # [K, P]: sum of the gradients read
+    senders: Tensor | None = None  # [K]: how many
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What the engine found; the optional tensors exist when `need` names them."""
+
+    end: Tensor  # [K, P]
+    steps: Tensor  # [K]
+    units: Tensor  # [K]: FedNova's |a|_1 (momentum and prox included, scale and drift not)
+    lr_sum: Tensor  # [K]
+    rates: Tensor  # [K, epochs]: of each local epoch, 0 where it was not reached
+    loss: Tensor  # [K]: mean over the steps
+    last_gradient: Tensor | None = None  # [K, P], raw: before momentum, scale and drift
+    mean_gradient: Tensor | None = None  # [K, P]
+    full_gradient: Tensor | None = None  # [K, P], at `received`
+    start_loss: Tensor | None = None  # [K], at `received`
+    prototypes: Tensor | None = None  # [K, C, d]: class means of what enters the head, at `end`
+    counts: Tensor | None = None  # [K, C]
+
+
+@dataclass(frozen=True)
+class Upload:
+    delta: Tensor  # [K, P]
+    extra: State = field(default_factory=dict)  # [K, ...]: sent beside the model
+    mine: State = field(default_factory=dict)  # [K, ...]: written to the device's memory when the upload arrives
+    gradient: Tensor | None = None  # [K, P]: what mail carries
+
+
+@dataclass(frozen=True)
+class Updates:
+    """What the server aggregates, rows in client order; numbers in the model's dtype."""
+
+    client: Tensor  # [K] long
+    version: Tensor
+    staleness: Tensor  # aggregations between download and use, 0 when fresh
+    samples: Tensor
+    count: Tensor  # how often the device was drawn
+    epochs: Tensor
+    steps: Tensor
+    units: Tensor
+    lr_sum: Tensor
+    loss: Tensor
+    layers: Tensor  # [K, L] bool: what was sent
+    received: Tensor  # [K, P]
+    delta: Tensor  # [K, P]: 0 in layers not sent
+    model: Tensor  # [K, P]: received + delta; the server's w in layers not sent
+    weight: Tensor  # [K]: sums to one; proportional to count * samples, or to count
+    extra: State = field(default_factory=dict)
+    trace: Trace | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Algorithm:
+    """The defaults are FedAvg. Fields are the method's hyper-parameters, in its paper's symbols."""
+
+    broadcast: ClassVar[tuple[str, ...]] = ("w",)  # server tensors that every device downloads
+    unicast: ClassVar[tuple[str, ...]] = ()  # [N, ...] server tensors of which device i downloads row i
+    mail: ClassVar[str | None] = None  # the unicast row [N] bool that names the recipients of its gradient
+    personal: ClassVar[str] = "none"  # none | body | head: the part of w that stays on the device
+    retransmit: ClassVar[bool] = False
+    cacheable: ClassVar[bool] = False  # aggregate() uses only delta, model, samples and weight
+
+    @property
+    def need(self) -> frozenset[str]:
+        """Fields of Trained (or "trace") that the engine has to fill."""
+        return frozenset()
+
+    def schedule(self, fed: Fed) -> Schedule:
+        return Schedule(fed.cohort, fed.cohort)
+
+    def init_server(self, w: Tensor, fed: Fed) -> State:
+        return {"w": w}
+
+    def init_client(self, w: Tensor, fed: Fed) -> State:
+        """One device's memory before its first job."""
+        return {}
+
+    def sends(self, version: int, fed: Fed) -> Tensor:
+        """[L] bool: the layers that a device which downloaded `version` will upload."""
+        return fed.all_layers
+
+    def extra_up(self, fed: Fed) -> int:
+        """How many numbers travel up beside the model; down follows from broadcast and unicast."""
+        return 0
+
+    def local(self, jobs: Jobs, w: Tensor, epoch: int, fed: Fed) -> LocalRule:
+        """At the start of each local epoch; w [K, P] are the devices' current models."""
+        return LocalRule()
+
+    def upload(self, jobs: Jobs, trained: Trained, fed: Fed) -> Upload:
+        return Upload(trained.end - jobs.received)
+
+    def aggregate(self, server: State, updates: Updates, fed: Fed) -> State:
+        return {**server, "w": server["w"] + updates.weight @ updates.delta}
+
+    def again(self, server: State, fed: Fed) -> bool:
+        """Dispatch the same cohort with the same batches once more before the round counts."""
+        return False
+
+    def deployed(self, server: State, clients: Clients, fed: Fed) -> Tensor:
+        """What is evaluated: one model [P], or [M, P] whose accuracies are averaged."""
+        return server["w"]
+
+    def personal_rule(self, fed: Fed) -> tuple[LocalRule, int] | None:
+        """How a device fine-tunes (rule, epochs) before its personal accuracy is taken."""
+        return None
+
+    def report(self, server: State, fed: Fed) -> Mapping[str, float]:
+        """Numbers of the method's own for metrics.csv and result.json."""
+        return {}

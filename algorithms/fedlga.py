@@ -1,0 +1,93 @@
+"""Local gradient approximation for devices that could not finish."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from algorithms.base import Algorithm, Fed, Jobs, LocalRule, State, Trained, Updates, Upload
+
+
+def approximate(delta: Tensor, g: Tensor, gap: Tensor, scale: float) -> Tensor:
+    """delta + scale * g <g, gap>: Eqs. (5)-(6) for one device, linear in P; gap = w_hat - w_{i,E_i}."""
+    return delta + scale * torch.dot(g, gap) * g
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedLGA(Algorithm):
+    """Local gradient approximation: the server extends the updates of devices that could not finish.
+
+    Li, Qu, Tang, Lu: FedLGA: Toward System-Heterogeneity of Federated Learning via Local Gradient
+    Approximation. IEEE Transactions on Cybernetics, 2023 (arXiv 2112.11989).
+
+    Deviations (readings of what the paper leaves open):
+    - `gradient`: the paper's g_i is the mean gradient of the epochs that did not happen. `update` takes -Delta_i / sum
+      of the rates, which costs nothing more; `last` has the device send its last mini-batch gradient.
+    - `scale`: the paper's units and signs do not agree. A number, "eta_l" or "-eta_l"; +1 is the paper to the letter,
+      a negative one stretches incomplete updates.
+    - A round in which nobody finished has no w_hat: the updates are used as they are, and the round is counted.
+    - `gamma`: the local rate decays by (1 - gamma) a round (Remark 2).
+    """
+
+    eta_g: float = 1.0
+    scale: float | str = -0.1
+    gamma: float = 0.0
+    gradient: str = "update"
+
+    def __post_init__(self) -> None:
+        if self.gradient not in ("update", "last"):
+            raise ValueError(f"algo.gradient is update or last, not {self.gradient!r}")
+        if isinstance(self.scale, str) and self.scale not in ("eta_l", "-eta_l"):
+            raise ValueError(f"algo.scale is a number, eta_l or -eta_l, not {self.scale!r}")
+
+    @property
+    def need(self) -> frozenset[str]:
+        return frozenset({"last_gradient"}) if self.gradient == "last" else frozenset()
+
+    def extra_up(self, fed: Fed) -> int:
+        return fed.layout.size if self.gradient == "last" else 0
+
+    def init_server(self, w: Tensor, fed: Fed) -> State:
+        return {"w": w, "nobody_finished": torch.zeros((), dtype=w.dtype, device=w.device)}
+
+    def _rate(self, version: Tensor, fed: Fed) -> Tensor:
+        return fed.lr * (1 - self.gamma) ** version.to(fed.samples.dtype)
+
+    def local(self, jobs: Jobs, w: Tensor, epoch: int, fed: Fed) -> LocalRule:
+        return LocalRule(lr=self._rate(jobs.version, fed)) if self.gamma else LocalRule()
+
+    def upload(self, jobs: Jobs, trained: Trained, fed: Fed) -> Upload:
+        delta = trained.end - jobs.received
+        extra = {} if trained.last_gradient is None else {"gradient": trained.last_gradient}
+        return Upload(delta, extra=extra)
+
+    def aggregate(self, server: State, updates: Updates, fed: Fed) -> State:
+        tau = fed.epochs - updates.epochs + 1  # Alg. 1, l. 6
+        complete = (tau <= 1).to(updates.weight.dtype) * updates.weight
+        delta = updates.delta.clone()
+        if complete.sum() > 0:
+            w_hat = server["w"] + complete @ updates.delta / complete.sum()  # Alg. 2, l. 8
+            scales = self._scales(updates, fed)
+            for k in (tau > 1).nonzero()[:, 0].tolist():
+                gap = w_hat - updates.model[k]
+                delta[k] = approximate(updates.delta[k], self._gradient(updates, k), gap, scales[k])  # Alg. 2, l. 12
+        nobody = server["nobody_finished"] + (complete.sum() == 0)
+        return {
+            **server,
+            "w": server["w"] + self.eta_g * (updates.weight @ delta),
+            "nobody_finished": nobody,
+        }  # Eq. (7)
+
+    def _scales(self, updates: Updates, fed: Fed) -> list[float]:
+        if isinstance(self.scale, str):
+            sign = -1 if self.scale.startswith("-") else 1
+            return [float(sign * rate) for rate in self._rate(updates.version, fed)]
+        return [self.scale] * len(updates.client)
+
+    def _gradient(self, updates: Updates, k: int) -> Tensor:
+        return updates.extra["gradient"][k] if self.gradient == "last" else -updates.delta[k] / updates.lr_sum[k]
+
+    def report(self, server: State, fed: Fed) -> dict[str, float]:
+        return {"nobody_finished": float(server["nobody_finished"])}

@@ -1,0 +1,211 @@
+"""The engine that asks autograd for g: any module, one device after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from algorithms.base import Algorithm, Fed, Jobs, Trace, Trained
+from bench.batches import Batch, Batches
+from bench.engine import kernel
+from bench.engine.kernel import Units, Vector
+from bench.flat import Layout, trainable
+
+
+@dataclass
+class TraceSums:
+    """Sums behind algorithms.base.Trace; added up over the engine calls of one round."""
+
+    w: Tensor  # [epochs + 1, P]
+    gradient: Tensor  # [epochs, P]
+    reached: Tensor  # [epochs + 1]
+
+    @classmethod
+    def zeros(cls, epochs: int, like: Tensor) -> TraceSums:
+        return cls(
+            like.new_zeros(epochs + 1, like.shape[-1]),
+            like.new_zeros(epochs, like.shape[-1]),
+            like.new_zeros(epochs + 1),
+        )
+
+    def add(self, other: TraceSums) -> TraceSums:
+        return TraceSums(self.w + other.w, self.gradient + other.gradient, self.reached + other.reached)
+
+    def means(self) -> Trace:
+        """A device that finished epoch e has reached e + 1."""
+        devices = self.reached.clamp(min=1)[:, None]
+        return Trace(self.w / devices, self.gradient / devices[1:], self.reached)
+
+
+@dataclass
+class Run:
+    """One device while it trains."""
+
+    w: Vector
+    received: Vector
+    epochs: list[list[Tensor]]  # batches of each epoch
+    m: Vector | None
+    loss: Tensor
+    units: Units
+    steps: int = 0
+    lr_sum: float = 0.0
+    evaluations: int = 0
+    rates: list[float] = field(default_factory=list)
+
+
+class Eager:
+    """Parameters are views into the device's row of w, updated in place."""
+
+    name = "eager"
+
+    def __init__(self, module: nn.Module, layout: Layout, batches: Batches) -> None:
+        self.module = module
+        self.layout = layout
+        self.batches = batches
+        self.params = trainable(module)
+        self.training_step: Callable[[Batch, int], Tensor] = module.training_step  # type: ignore[assignment]
+
+    def train(
+        self, algo: Algorithm, fed: Fed, jobs: Jobs, dispatch: Sequence[int]
+    ) -> tuple[Trained, list[int], TraceSums | None]:
+        """Trains every job; also returns each one's number of mini-batch gradients and the trace's sums."""
+        need = algo.need
+        w = self.layout.rows(jobs.start)
+        runs = [self._begin(fed, jobs, k, w[k], dispatch[k]) for k in range(len(w))]
+        zeros = {name: torch.zeros_like(w) for name in sorted(need & {"last_gradient", "mean_gradient"})}
+        trace = TraceSums.zeros(fed.epochs, w) if "trace" in need else None
+        self.module.train()
+        for epoch in range(max(len(run.epochs) for run in runs)):
+            rule = algo.local(jobs, w, epoch, fed)
+            for k, run in enumerate(runs):
+                if epoch < len(run.epochs):
+                    if trace is not None:
+                        trace.w[epoch] += w[k]
+                        trace.reached[epoch] += 1
+                    t = kernel.terms(rule, k, fed.lr, w.dtype, self.layout.views)
+                    rows = {name: self.layout.views(value[k]) for name, value in zeros.items()}
+                    if trace is not None:
+                        rows["epoch"] = self.layout.views(trace.gradient[epoch])
+                    self._epoch(run, run.epochs[epoch], t, fed, rows)
+                    if trace is not None and epoch + 1 == len(run.epochs):
+                        trace.w[epoch + 1] += w[k]
+                        trace.reached[epoch + 1] += 1
+        if "mean_gradient" in need:
+            zeros["mean_gradient"] /= w.new_tensor([run.steps for run in runs])[:, None]
+        found = {**zeros, **self._at_received(need, jobs, runs), **self._prototypes(need, jobs, w)}
+        trained = Trained(
+            end=w,
+            steps=w.new_tensor([run.steps for run in runs]),
+            units=w.new_tensor([run.units.total for run in runs]),
+            lr_sum=w.new_tensor([run.lr_sum for run in runs]),
+            rates=w.new_tensor([run.rates + [0.0] * (fed.epochs - len(run.rates)) for run in runs]),
+            loss=torch.stack([run.loss / run.steps for run in runs]),
+            **found,
+        )
+        return trained, [run.evaluations for run in runs], trace
+
+    def _begin(self, fed: Fed, jobs: Jobs, k: int, w: Tensor, dispatch: int) -> Run:
+        client, epochs = int(jobs.client[k]), int(jobs.epochs[k])
+        return Run(
+            w=self.layout.views(w),
+            received=self.layout.views(jobs.received[k]),
+            epochs=self.batches.epochs(client, dispatch, epochs),
+            m=self.layout.views(torch.zeros_like(w)) if fed.momentum else None,
+            loss=w.new_zeros(()),
+            units=Units(),
+        )
+
+    def _epoch(self, run: Run, batches: list[Tensor], t: kernel.Terms, fed: Fed, sums: dict[str, Vector]) -> None:
+        self._bind(run.w)
+        run.rates.append(t.lr)
+        for index in batches:
+            batch = self.batches.load(index)
+            loss, g = self._gradient(batch, run.steps)
+            if t.sam:
+                before = [part.clone() for part in run.w]
+                kernel.climb(run.w, g, t.sam)
+                g = self._gradient(batch, run.steps)[1]
+                torch._foreach_copy_(run.w, before)
+            for name, total in sums.items():
+                if name == "last_gradient":
+                    torch._foreach_copy_(total, g)
+                else:
+                    torch._foreach_add_(total, g)
+            kernel.step(run.w, g, run.m, run.received, t, fed.momentum, fed.decay)
+            run.units.step(t, fed.momentum)
+            run.loss += loss
+            run.steps += 1
+            run.lr_sum += t.lr
+            run.evaluations += 2 if t.sam else 1
+
+    def _bind(self, w: Vector) -> None:
+        for p, view in zip(self.params, w, strict=True):
+            p.data = view
+
+    def _gradient(self, batch: Batch, index: int) -> tuple[Tensor, Vector]:
+        loss = self.training_step(batch, index)
+        if loss.dim():
+            loss = loss.mean()
+        g = torch.autograd.grad(loss, self.params, materialize_grads=True)
+        return loss.detach(), list(g)
+
+    def _at_received(self, need: frozenset[str], jobs: Jobs, runs: list[Run]) -> dict[str, Tensor]:
+        """Loss and full-batch gradient of each device at the model it received."""
+        if not need & {"full_gradient", "start_loss"}:
+            return {}
+        full, losses = torch.zeros_like(jobs.start), jobs.start.new_zeros(len(runs))
+        for k, run in enumerate(runs):
+            self._bind(self.layout.views(self.layout.rows(jobs.received[k : k + 1])[0]))
+            whole = self.batches.whole(int(jobs.client[k]))
+            samples = sum(len(index) for index in whole)
+            for index in whole:
+                loss, g = self._gradient(self.batches.load(index), 0)
+                losses[k] += loss * (len(index) / samples)
+                torch._foreach_add_(self.layout.views(full[k]), g, alpha=len(index) / samples)
+            run.evaluations += self.batches.passes(int(jobs.client[k]))
+        found = {"full_gradient": full, "start_loss": losses}
+        return {name: value for name, value in found.items() if name in need}
+
+    def fit_head(self, w: Tensor, features: Tensor, labels: Tensor, steps: int, lr: float) -> Tensor:
+        """w with its head trained on (feature, label) pairs, full-batch, by the kernel's plain step."""
+        w = w.clone()
+        views = self.layout.views(w)
+        self._bind(views)
+        head = self.module.get_submodule(self.layout.head_name)
+        inside = {id(p) for p in head.parameters()}
+        params, parts = zip(
+            *[(p, view) for p, view in zip(self.params, views, strict=True) if id(p) in inside], strict=True
+        )
+        t = kernel.Terms(lr=lr, scale=1.0, prox=0.0, drift=None, mask=None, sam=0.0)
+        for _ in range(steps):
+            loss = nn.functional.cross_entropy(head(features), labels)
+            kernel.step(list(parts), list(torch.autograd.grad(loss, params)), None, list(parts), t, 0.0, 0.0)
+        return w
+
+    def _prototypes(self, need: frozenset[str], jobs: Jobs, w: Tensor) -> dict[str, Tensor]:
+        """Class means of what enters the head, with the trained models."""
+        if "prototypes" not in need:
+            return {}
+        head = self.module.get_submodule(self.layout.head_name)
+        seen: list[Tensor] = []
+        hook = head.register_forward_pre_hook(lambda _, args: seen.append(args[0].detach()))
+        sums, counts = [], []
+        try:
+            with torch.no_grad():
+                for k in range(len(w)):
+                    self._bind(self.layout.views(w[k]))
+                    seen.clear()
+                    labels = []
+                    for index in self.batches.whole(int(jobs.client[k])):
+                        x, y = self.batches.load(index)
+                        self.module(x)
+                        labels.append(nn.functional.one_hot(y, self.batches.classes).to(w.dtype))
+                    one_hot, features = torch.cat(labels), torch.cat(seen).flatten(1)
+                    counts.append(one_hot.sum(0))
+                    sums.append(one_hot.T @ features / counts[-1].clamp(min=1)[:, None])
+        finally:
+            hook.remove()
+        return {"prototypes": torch.stack(sums), "counts": torch.stack(counts)}

@@ -1,0 +1,85 @@
+"""The one rule by which anything is trained in this repository.
+
+m <- momentum m + g(w + sam g/|g|) + decay w;   w <- w - lr mask (scale m + prox (w - received) + drift)
+
+Vectors are lists of tensors: an engine passes its parameters as they lie, or one flat vector as a list of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from algorithms.base import LocalRule
+
+Vector = list[Tensor]
+Cut = Callable[[Tensor], Vector]  # [P] -> the engine's list of views
+
+
+@dataclass(frozen=True)
+class Terms:
+    """One device's rule; a term that is exactly zero is absent."""
+
+    lr: float
+    scale: float
+    prox: float
+    drift: Vector | None
+    mask: Vector | None
+    sam: float
+
+
+def terms(rule: LocalRule, k: int, lr: float, dtype: torch.dtype, cut: Cut) -> Terms:
+    drift = None if rule.drift is None or not rule.drift[k].any() else cut(rule.drift[k])
+    mask = None if rule.mask is None or bool(rule.mask.all()) else cut(rule.mask.to(dtype))
+    return Terms(
+        lr=lr if rule.lr is None else float(rule.lr[k]),
+        scale=_number(rule.scale, k),
+        prox=_number(rule.prox, k),
+        drift=drift,
+        mask=mask,
+        sam=rule.sam,
+    )
+
+
+def _number(value: float | Tensor, k: int) -> float:
+    return float(value[k]) if isinstance(value, Tensor) else float(value)
+
+
+def climb(w: Vector, g: Vector, sam: float) -> None:
+    """w <- w + sam g/|g| with the norm over all parameters; a zero gradient does not move."""
+    norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(part) for part in g]))
+    torch._foreach_add_(w, torch._foreach_mul(g, torch.where(norm > 0, sam / norm, torch.zeros_like(norm))))
+
+
+def step(w: Vector, g: Vector, m: Vector | None, received: Vector, t: Terms, momentum: float, decay: float) -> None:
+    """One step in place; g is used up. m is the momentum buffer, None without momentum."""
+    if decay:
+        torch._foreach_add_(g, w, alpha=decay)
+    if m is not None:
+        torch._foreach_mul_(m, momentum)
+        torch._foreach_add_(m, g)
+        torch._foreach_copy_(g, m)
+    if t.scale != 1:
+        torch._foreach_mul_(g, t.scale)
+    if t.prox:
+        torch._foreach_add_(g, torch._foreach_sub(w, received), alpha=t.prox)
+    if t.drift is not None:
+        torch._foreach_add_(g, t.drift)
+    if t.mask is not None:
+        torch._foreach_mul_(g, t.mask)
+    torch._foreach_add_(w, g, alpha=-t.lr)
+
+
+@dataclass
+class Units:
+    """FedNova's |a|_1 in closed recursion: m <- momentum m + 1, a <- (1 - lr prox) a + m; a is `total`."""
+
+    total: float = 0.0
+    _m: float = 0.0
+
+    def step(self, t: Terms, momentum: float) -> None:
+        self._m = momentum * self._m + 1
+        self.total = (1 - t.lr * t.prox) * self.total + self._m

@@ -1,0 +1,37 @@
+"""Test loss and accuracy of what a method deploys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from bench.flat import Layout, trainable
+
+CHUNK = 1024
+
+
+class Evaluate:
+    """Called with one model [P], or with [M, P] whose figures are averaged."""
+
+    def __init__(
+        self, module: nn.Module, layout: Layout, x: Tensor, y: Tensor, inputs: Callable[[Tensor], Tensor]
+    ) -> None:
+        self.module, self.layout, self.x, self.y, self.inputs = module, layout, x, y, inputs
+
+    def __call__(self, w: Tensor) -> tuple[float, float]:
+        rows = [self._one(row) for row in self.layout.rows(w.reshape(-1, w.shape[-1]))]
+        return sum(loss for loss, _ in rows) / len(rows), sum(accuracy for _, accuracy in rows) / len(rows)
+
+    @torch.no_grad()
+    def _one(self, w: Tensor) -> tuple[float, float]:
+        for p, view in zip(trainable(self.module), self.layout.views(w), strict=True):
+            p.data = view
+        self.module.eval()
+        loss, right = w.new_zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.long, device=w.device)
+        for x, y in zip(torch.split(self.x, CHUNK), torch.split(self.y, CHUNK), strict=True):
+            logits = self.module(self.inputs(x))
+            loss += nn.functional.cross_entropy(logits, y, reduction="sum")
+            right += (logits.argmax(1) == y).sum()
+        return float(loss) / len(self.y), float(right) / len(self.y)

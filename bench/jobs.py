@@ -1,0 +1,166 @@
+"""A job: one dispatch of one device, from the download to the aggregation that uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from algorithms.base import Algorithm, Fed, Jobs, State, Trained, Updates, Upload
+from bench.memory import Memory
+
+
+@dataclass
+class Result:
+    """What a trained job will upload."""
+
+    delta: Tensor
+    extra: State
+    mine: State
+    gradient: Tensor | None
+    steps: float
+    units: float
+    lr_sum: float
+    loss: float
+    evaluations: int
+
+
+@dataclass
+class Job:
+    """Times, sizes and recipients are fixed at dispatch; mail and result come later."""
+
+    id: int
+    client: int
+    version: int
+    dispatch: int
+    count: int
+    epochs: int
+    steps_per_epoch: int
+    layers: list[bool]
+    recipients: list[int]
+    bytes_up: int
+    bytes_down: int
+    arrival: float
+    unicast: State = field(default_factory=dict)
+    started: bool = False
+    mail: Tensor | None = None
+    senders: int = 0
+    result: Result | None = None
+
+    def state_dict(self, with_result: bool) -> dict[str, Any]:
+        """A result in flight is recomputed after a resume; one that waits in the buffer is stored, because the
+        device's memory it was computed from has been overwritten."""
+        state = {name: value for name, value in vars(self).items() if name != "result"}
+        return {**state, "result": dict(vars(self.result)) if with_result and self.result else None}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Job:
+        result = state["result"]
+        return cls(**{**state, "result": None if result is None else Result(**result)})
+
+
+def _rows(tensors: Sequence[Tensor]) -> Tensor:
+    """Stacked; without a copy where all rows are the same tensor."""
+    first = tensors[0]
+    if all(t is first for t in tensors):
+        return first.expand(len(tensors), *first.shape)
+    return torch.stack(list(tensors))
+
+
+def stack(
+    jobs: Sequence[Job], algo: Algorithm, fed: Fed, sent: dict[int, State], memory: Memory, personal: Tensor
+) -> Jobs:
+    """The inputs of several jobs as one batch; `personal` [P] is the part of w that stays on the device."""
+    clients = [job.client for job in jobs]
+    server = {name: _rows([sent[job.version][name] for job in jobs]) for name in algo.broadcast}
+    server |= {name: torch.stack([job.unicast[name] for job in jobs]) for name in algo.unicast}
+    mine = memory.read(clients)
+    received = server["w"]
+    mail = senders = None
+    if algo.mail:
+        nothing = torch.zeros_like(received[0])
+        mail = torch.stack([nothing if job.mail is None else job.mail for job in jobs])
+        senders = received.new_tensor([job.senders for job in jobs])
+
+    def long(values: list[int]) -> Tensor:
+        return torch.tensor(values, device=received.device)
+
+    return Jobs(
+        client=long(clients),
+        version=long([job.version for job in jobs]),
+        start=received if algo.personal == "none" else torch.where(personal, mine["w"], received),
+        received=received,
+        samples=fed.samples[long(clients)],
+        epochs=long([job.epochs for job in jobs]),
+        steps_per_epoch=long([job.steps_per_epoch for job in jobs]),
+        server=server,
+        mine=mine,
+        mail=mail,
+        senders=senders,
+    )
+
+
+def store(jobs: Sequence[Job], algo: Algorithm, trained: Trained, upload: Upload, evaluations: Sequence[int]) -> None:
+    """Gives each job its row of what was trained."""
+    steps, units, lr_sum, loss = (getattr(trained, name).tolist() for name in ("steps", "units", "lr_sum", "loss"))
+    mine = upload.mine if algo.personal == "none" else {**upload.mine, "w": trained.end}
+    for k, job in enumerate(jobs):
+        job.result = Result(
+            delta=upload.delta[k],
+            extra={name: value[k] for name, value in upload.extra.items()},
+            mine={name: value[k] for name, value in mine.items()},
+            gradient=None if upload.gradient is None else upload.gradient[k],
+            steps=steps[k],
+            units=units[k],
+            lr_sum=lr_sum[k],
+            loss=loss[k],
+            evaluations=evaluations[k],
+        )
+
+
+def gather(
+    jobs: Sequence[Job], w: Tensor, version: int, fed: Fed, sent: dict[int, State], shared: Tensor, weighting: str
+) -> Updates:
+    """What the server aggregates: the buffer's jobs, rows in client order."""
+    results = [job.result for job in jobs if job.result is not None]
+    assert len(results) == len(jobs)
+
+    def numbers(values: Sequence[float]) -> Tensor:
+        return w.new_tensor(list(values))
+
+    client = torch.tensor([job.client for job in jobs], device=w.device)
+    count = numbers([job.count for job in jobs])
+    samples = fed.samples[client]
+    layers = torch.tensor([job.layers for job in jobs], device=w.device)
+    received = _rows([sent[job.version]["w"] for job in jobs])
+    delta = torch.stack([result.delta for result in results])
+    model = received + delta
+    if not (layers.all() and shared.all()):
+        there = fed.layout.expand(layers) & shared
+        delta, model = torch.where(there, delta, torch.zeros_like(delta)), torch.where(there, model, w)
+    return Updates(
+        client=client,
+        version=numbers([job.version for job in jobs]),
+        staleness=numbers([version - job.version for job in jobs]),
+        samples=samples,
+        count=count,
+        epochs=numbers([job.epochs for job in jobs]),
+        steps=numbers([result.steps for result in results]),
+        units=numbers([result.units for result in results]),
+        lr_sum=numbers([result.lr_sum for result in results]),
+        loss=numbers([result.loss for result in results]),
+        layers=layers,
+        received=received,
+        delta=delta,
+        model=model,
+        weight=weights(count, samples, weighting),
+        extra={name: torch.stack([result.extra[name] for result in results]) for name in results[0].extra},
+    )
+
+
+def weights(count: Tensor, samples: Tensor, weighting: str) -> Tensor:
+    raw = count * samples if weighting == "size" else count
+    return raw / raw.sum()

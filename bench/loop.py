@@ -1,0 +1,304 @@
+"""The federated loop: dispatches devices, orders events on the virtual clock, trains lazily, aggregates."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from algorithms.base import Algorithm, Fed, Schedule, State, Trace, Updates
+from bench.clock import Clock, Devices, Event, Kind
+from bench.engine.eager import Eager, TraceSums
+from bench.jobs import Job, Result, gather, stack, store, weights
+from bench.memory import Memory
+from bench.traffic import Traffic
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the run decides, whatever the method."""
+
+    schedule: Schedule
+    rounds: int
+    weighting: str = "size"
+    aggregation: str = "arrived"
+    arrivals_per_round: int | None = None  # None: the buffer
+    virtual_seconds: float = math.inf
+    batch: int | None = None  # jobs trained in one engine call; None: what fits into 2^25 numbers, at most 256
+
+
+@dataclass
+class Tally:
+    """Sums over one reporting round."""
+
+    loss: float = 0.0
+    weight: float = 0.0
+    staleness: list[int] = field(default_factory=list)
+
+
+class FederatedLoop:
+    """Owns all state; the algorithm is pure. `advance()` runs one reporting round."""
+
+    def __init__(self, algo: Algorithm, fed: Fed, engine: Eager, devices: Devices, rules: Rules, w0: Tensor) -> None:
+        self.algo, self.fed, self.engine, self.devices, self.rules = algo, fed, engine, devices, rules
+        self.sync = rules.schedule.concurrency == rules.schedule.buffer
+        self.arrivals_per_round = rules.arrivals_per_round or rules.schedule.buffer
+        self.batch = rules.batch or max(1, min(256, 2**25 // w0.numel()))
+        self.server = algo.init_server(w0, fed)
+        personal = {} if algo.personal == "none" else {"w": w0}
+        self.memory = Memory({**algo.init_client(w0, fed), **personal}, fed.clients)
+        self.cache = Memory({"w": w0}, fed.clients)  # aggregation=cached: the devices' last models
+        self.personal = engine.layout.part(algo.personal)
+        self.clock, self.traffic = Clock(), Traffic(algo, fed, ~self.personal)
+        self.version = self.round = self.arrivals = self.evaluations = self.next_job = 0
+        self.dispatches: Counter[int] = Counter()
+        self.jobs: dict[int, Job] = {}  # in flight
+        self.arrived: list[Job] = []  # in the buffer
+        self.inbox: dict[int, dict[int, Job | Tensor]] = {}  # device -> sender -> its job, or the gradient itself
+        self.sent: dict[int, State] = {}  # version -> broadcast tensors that some job still needs
+        self.trace: TraceSums | None = None  # of the round that is going on
+        self.last_trace: Trace | None = None
+        self.out_of_time = False
+
+    @property
+    def finished(self) -> bool:
+        return self.out_of_time or self.round >= self.rules.rounds
+
+    def advance(self) -> dict[str, float]:
+        """Runs until `arrivals_per_round` more uploads are in; returns the round's row for metrics.csv."""
+        begin, tally = time.perf_counter(), Tally()
+        if not self.jobs:
+            self._dispatch(self._first())
+        while self.arrivals < (self.round + 1) * self.arrivals_per_round:
+            if self.clock.next_time() > self.rules.virtual_seconds:
+                self.out_of_time = True
+                self.clock.now = self.rules.virtual_seconds
+                break
+            self._handle(self.clock.pop(), tally)
+        self.round += 1
+        return {
+            "round": self.round,
+            "version": self.version,
+            "virtual_seconds": self.clock.now,
+            "train_loss": tally.loss / tally.weight if tally.weight else math.nan,
+            "bytes_up": self.traffic.up,
+            "bytes_down": self.traffic.down,
+            "bytes_peer": self.traffic.peer,
+            "staleness_mean": sum(tally.staleness) / len(tally.staleness) if tally.staleness else math.nan,
+            "staleness_max": max(tally.staleness, default=math.nan),
+            "gradient_evaluations": self.evaluations,
+            "train_seconds": time.perf_counter() - begin,
+            **self.algo.report(self.server, self.fed),
+        }
+
+    def deployed(self) -> Tensor:
+        return self.algo.deployed(self.server, self.memory, self.fed)
+
+    def _handle(self, event: Event, tally: Tally) -> None:
+        if event.kind is Kind.START:
+            self._start(self.jobs[event.job])
+        elif event.kind is Kind.MAIL:
+            self._deliver(self.jobs[event.job])
+        else:
+            self._arrive(self.jobs.pop(event.job), tally)
+
+    def _first(self) -> list[int]:
+        everyone, places = list(range(self.fed.clients)), self.rules.schedule.concurrency
+        if not self.sync and places == self.fed.clients:
+            return everyone
+        return self.devices.draw(self.version, everyone, places)
+
+    def _next(self, contributors: list[int]) -> list[int]:
+        """Who follows an aggregation. All devices at work: the contributors; otherwise drawn from the idle ones,
+        which in a synchronous schedule are all."""
+        if not self.sync and self.rules.schedule.concurrency == self.fed.clients:
+            return contributors
+        busy = {job.client for job in self.jobs.values()}
+        idle = [client for client in range(self.fed.clients) if client not in busy]
+        return self.devices.draw(self.version, idle, self.rules.schedule.buffer)
+
+    def _dispatch(self, drawn: Sequence[int], again: bool = False) -> None:
+        """Sends the current model. What a job will send, to whom, and when it arrives is known from here on."""
+        counts = Counter(drawn)
+        clients = sorted(counts)
+        if not again:
+            self.dispatches.update(clients)
+        numbers = [self.dispatches[client] - 1 for client in clients]
+        granted = self.devices.grant(self.version, clients, numbers, self.fed.epochs, self.sync)
+        layers = self.algo.sends(self.version, self.fed)
+        up = self.traffic.upload_size(layers)
+        broadcast = self.sent[self.version] = {name: self.server[name] for name in self.algo.broadcast}
+        for client, number, epochs in zip(clients, numbers, granted, strict=True):
+            unicast = {name: self.server[name][client].clone() for name in self.algo.unicast}
+            down = self.traffic.download_size(broadcast, unicast)
+            steps_per_epoch = self.engine.batches.steps_per_epoch(client)
+            start = self.clock.now + self.devices.download_seconds(down)
+            finish = start + self.devices.compute_seconds(client, number, self.version, epochs * steps_per_epoch)
+            job = Job(
+                id=self.next_job,
+                client=client,
+                version=self.version,
+                dispatch=number,
+                count=counts[client],
+                epochs=epochs,
+                steps_per_epoch=steps_per_epoch,
+                layers=layers.tolist(),
+                recipients=unicast[self.algo.mail].nonzero()[:, 0].tolist() if self.algo.mail else [],
+                bytes_up=up,
+                bytes_down=down,
+                arrival=finish + self.devices.upload_seconds(up),
+                unicast=unicast,
+            )
+            self.next_job += 1
+            self.jobs[job.id] = job
+            self.clock.push(Event(start, Kind.START, client, job.id))
+            self.clock.push(Event(job.arrival, Kind.UPLOAD, client, job.id))
+            if job.recipients:
+                self.clock.push(Event(finish, Kind.MAIL, client, job.id))
+
+    def _start(self, job: Job) -> None:
+        """The download is complete and the inbox is read: from here on the job's inputs are fixed."""
+        self.traffic.down += job.bytes_down
+        for _, letter in sorted(self.inbox.pop(job.client, {}).items()):
+            gradient = self._gradient(letter)
+            job.mail = gradient.clone() if job.mail is None else job.mail + gradient
+            job.senders += 1
+        job.started = True
+
+    def _deliver(self, sender: Job) -> None:
+        for recipient in sender.recipients:
+            self.inbox.setdefault(recipient, {})[sender.client] = sender
+            self.traffic.peer += self.traffic.message
+
+    def _gradient(self, letter: Job | Tensor) -> Tensor:
+        gradient = self._result(letter).gradient if isinstance(letter, Job) else letter
+        assert gradient is not None, "a method with mail has to give Upload.gradient"
+        return gradient
+
+    def _result(self, job: Job) -> Result:
+        """Trains the job if that has not happened yet, together with all others that have started."""
+        if job.result is None:
+            jobs = [job, *(other for other in self._will_arrive() if other is not job)][: self.batch]
+            rows = stack(jobs, self.algo, self.fed, self.sent, self.memory, self.personal)
+            trained, evaluations, trace = self.engine.train(self.algo, self.fed, rows, [job.dispatch for job in jobs])
+            store(jobs, self.algo, trained, self.algo.upload(rows, trained, self.fed), evaluations)
+            if trace is not None:
+                self.trace = trace if self.trace is None else self.trace.add(trace)
+        assert job.result is not None
+        return job.result
+
+    def _will_arrive(self) -> list[Job]:
+        """Started, untrained jobs whose upload can still count before the run ends, earliest first."""
+        left = self.rules.rounds * self.arrivals_per_round - self.arrivals
+        found = []
+        for job in sorted(self.jobs.values(), key=lambda job: (job.arrival, job.client)):
+            if left <= 0 or job.arrival > self.rules.virtual_seconds:
+                break
+            left -= job.count
+            if job.started and job.result is None:
+                found.append(job)
+        return found
+
+    def _arrive(self, job: Job, tally: Tally) -> None:
+        result = self._result(job)
+        self.traffic.up += job.bytes_up
+        self.evaluations += result.evaluations
+        self.arrivals += job.count
+        weight = float(self.fed.samples[job.client]) * job.count
+        tally.loss += result.loss * weight
+        tally.weight += weight
+        self.memory.write(job.client, result.mine)
+        self.arrived.append(job)
+        places = sum(job.count for job in self.arrived)
+        if not self.jobs if self.sync else places >= self.rules.schedule.buffer:
+            self._aggregate(tally)
+
+    def _aggregate(self, tally: Tally) -> None:
+        jobs = sorted(self.arrived, key=lambda job: job.client)
+        self.server = self.algo.aggregate(self.server, self._updates(jobs), self.fed)
+        tally.staleness += [self.version - job.version for job in jobs]
+        self.arrived, self.trace = [], None
+        contributors = [job.client for job in jobs for _ in range(job.count)]
+        again = self.algo.again(self.server, self.fed)
+        if again:
+            self.arrivals -= len(contributors)
+        else:
+            self.version += 1
+        needed = {job.version for job in self.jobs.values()}
+        self.sent = {version: state for version, state in self.sent.items() if version in needed}
+        self._dispatch(contributors if again else self._next(contributors), again)
+
+    def _updates(self, jobs: Sequence[Job]) -> Updates:
+        w = self.server["w"]
+        updates = gather(jobs, w, self.version, self.fed, self.sent, ~self.personal, self.rules.weighting)
+        if self.trace is not None:
+            self.last_trace = self.trace.means()
+            updates = replace(updates, trace=self.last_trace)
+        if self.rules.aggregation == "arrived":
+            return updates
+        for k, job in enumerate(jobs):
+            there = self.fed.layout.expand(updates.layers[k])
+            self.cache.write(
+                job.client, {"w": torch.where(there, updates.model[k], self.cache.read([job.client])["w"][0])}
+            )
+        return self._everyone(updates)
+
+    def _everyone(self, updates: Updates) -> Updates:
+        """aggregation=cached: every device's last model, the initial one of those never heard of."""
+        fed, model = self.fed, self.cache.rows("w")
+        nothing, one = torch.zeros_like(fed.samples), torch.ones_like(fed.samples)
+        return replace(
+            updates,
+            client=torch.arange(fed.clients, device=model.device),
+            version=nothing,
+            staleness=nothing,
+            samples=fed.samples,
+            count=one,
+            epochs=nothing,
+            steps=nothing,
+            units=nothing,
+            lr_sum=nothing,
+            loss=nothing,
+            layers=fed.all_layers.expand(fed.clients, -1),
+            received=self.server["w"].expand_as(model),
+            delta=model - self.server["w"],
+            model=model,
+            weight=weights(one, fed.samples, self.rules.weighting),
+            extra={},
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Tensors, numbers, strings, dicts and lists only, so that it can be loaded with weights_only."""
+        return {
+            **{name: getattr(self, name) for name in _COUNTERS},
+            "dispatches": dict(self.dispatches),
+            "server": dict(self.server),
+            **{name: getattr(self, name).state_dict() for name in _PARTS},
+            "jobs": [job.state_dict(with_result=False) for job in self.jobs.values()],
+            "arrived": [job.state_dict(with_result=True) for job in self.arrived],
+            "inbox": {
+                device: {sender: self._gradient(letter).clone() for sender, letter in letters.items()}
+                for device, letters in self.inbox.items()
+            },
+            "sent": {version: dict(state) for version, state in self.sent.items()},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name in _COUNTERS:
+            setattr(self, name, state[name])
+        self.dispatches = Counter(state["dispatches"])
+        self.server, self.sent, self.inbox = state["server"], state["sent"], state["inbox"]
+        for name in _PARTS:
+            getattr(self, name).load_state_dict(state[name])
+        self.jobs = {job["id"]: Job.from_state(job) for job in state["jobs"]}
+        self.arrived = [Job.from_state(job) for job in state["arrived"]]
+
+
+_COUNTERS = ("version", "round", "arrivals", "evaluations", "next_job", "out_of_time")
+_PARTS = ("clock", "traffic", "memory", "cache")

@@ -1,0 +1,229 @@
+"""The command line: check everything, then let Hydra run the jobs. What is heavy is imported once a job starts."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import time
+import traceback
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import hydra
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra._internal.utils import get_args_parser
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from bench import check, help, registry
+from bench.config import GROUPS, SCHEMAS, Keys, open_twin
+from bench.errors import UserError
+from bench.record import load, load_all
+from bench.resolve import CONF, describe, resolve
+from datamodules.base import DataError
+
+VERSION_BASE = "1.3"
+GROUP = "FEDBENCH_GROUP"  # what the runs of one multirun have in common; in the environment for jobs started elsewhere
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    sys.exit(command(sys.argv[1:] if argv is None else list(argv)))
+
+
+def command(argv: list[str]) -> int:
+    """Runs one command line and returns its exit code."""
+    try:
+        store()
+        args = _parse(argv)
+        if args.help:
+            print(help.text())
+            return 0
+        asks_hydra = args.hydra_help or args.shell_completion or args.info
+        return _launch(argv, args, [] if asks_hydra else plan(args.overrides, args.multirun))
+    except (UserError, DataError) as error:
+        return _refuse(error)
+    except KeyboardInterrupt:
+        return 130
+
+
+def store() -> None:
+    """Registers with Hydra what conf/ does not hold as files."""
+    for group in registry.BASES:
+        registry.classes(group)
+    config_store = ConfigStore.instance()
+    config_store.store(name="keys", node=open_twin(Keys, **dict.fromkeys(GROUPS)))
+    config_store.store(group="protocol", name="auto", node={"name": "auto"})
+    for group in ("model", "devices"):
+        config_store.store(group=group, name="auto", node=open_twin(SCHEMAS[group], name="auto"))
+
+
+def plan(overrides: list[str], multirun: bool) -> list[dict[str, Any]]:
+    """The config of every job that a command line means, all of them checked; nothing heavy is imported."""
+    with hydra.initialize_config_dir(str(CONF), version_base=VERSION_BASE, job_name="bench"):
+        parser = OverridesParser.create(GlobalHydra.instance().config_loader())
+        parsed = [o for text in overrides for o in _read(parser, text) if not o.is_hydra_override()]
+        if multirun:
+            if any(o.key_or_group == "out" and o.is_sweep_override() for o in parsed):
+                raise UserError("out cannot have several values: the runs of one command go into one folder.")
+            try:
+                jobs = BasicSweeper.split_arguments(parsed, None)[0]
+            except HydraException as error:
+                raise UserError(_sentence(error)) from None
+            if not jobs:
+                raise UserError("Nothing to run: a glob() matches no name.")
+        else:
+            if sweep := next((o for o in parsed if o.is_sweep_override()), None):
+                raise UserError(f"{sweep.input_line} means several runs: add -m, or quote a value that has a comma.")
+            jobs = [[str(o.input_line) for o in parsed]]
+        return [_compose([o for text in job for o in _read(parser, text)]) for job in jobs]
+
+
+def _read(parser: OverridesParser, text: str) -> list[Override]:
+    try:
+        return parser.parse_overrides([text])
+    except HydraException as error:
+        reason = "" if "=" not in text else f" ({_sentence(error)})"
+        raise UserError(f"'{text}' is not key=value{reason}; see python bench.py --help.") from None
+
+
+def _compose(overrides: list[Override]) -> dict[str, Any]:
+    check.names(overrides)
+    try:
+        cfg = hydra.compose("bench", [str(o.input_line) for o in overrides])
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(_sentence(error)) from None
+    return finish(cfg, overrides)
+
+
+def finish(cfg: DictConfig, overrides: list[Override]) -> dict[str, Any]:
+    """From what Hydra composed to what a run takes: resolved and checked, or the recorded one with `resume`."""
+    plain: Any = OmegaConf.to_container(cfg, resolve=True)
+    given = {o.key_or_group for o in overrides}
+    if plain["resume"] is None:
+        config = resolve(plain, given)
+        check.config(config)
+        return config
+    recorded = load(Path(plain["resume"])).config
+    for key in sorted(given - {"resume"}):
+        wanted, kept = OmegaConf.select(cfg, key), OmegaConf.select(OmegaConf.create(recorded), key)
+        if key in GROUPS:
+            wanted, kept = wanted.name, kept if isinstance(kept, str) else kept.name
+        if wanted != kept and wanted != "auto":
+            raise UserError(f"{plain['resume']} was run with {key}={kept}, not {wanted}: to resume, leave {key} out.")
+    return recorded
+
+
+def _launch(argv: list[str], args: Namespace, jobs: list[dict[str, Any]]) -> int:
+    codes = [0]
+    count = iter(range(1, len(jobs) + 1))
+
+    def task(cfg: DictConfig) -> None:
+        overrides = list(HydraConfig.get().overrides.task)
+        # caught here, since Hydra would end a multirun with the first job that fails
+        try:
+            if args.multirun:
+                print(f"\n--- job {next(count)} of {len(jobs)}: {' '.join(overrides)}", flush=True)
+            job(cfg, overrides)
+        except (UserError, DataError) as error:
+            codes.append(_refuse(error))
+        except KeyboardInterrupt:
+            raise SystemExit(130) from None
+        except Exception:
+            traceback.print_exc()
+            codes.append(1)
+
+    before, sys.argv = sys.argv, ["bench.py", *argv]
+    group = os.environ.get(GROUP)
+    try:
+        if args.multirun:
+            _make(Path(jobs[0]["out"]))
+            os.environ[GROUP] = group or f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+        hydra.main(str(CONF), "bench", VERSION_BASE)(task)()
+        if args.multirun:
+            summary(Path(jobs[0]["out"]), os.environ[GROUP])
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else 1
+    finally:
+        sys.argv = before
+        if group is None:
+            os.environ.pop(GROUP, None)
+    return max(codes)
+
+
+def job(cfg: DictConfig, overrides: list[str]) -> None:
+    """One run, from what Hydra composed."""
+    config = finish(cfg, OverridesParser.create().parse_overrides(overrides))
+    print("\n".join(describe(config)), flush=True)
+    dataset = registry.create(config["dataset"])
+    if dataset.available() is None:
+        dataset.load()  # downloads it or says how to get it, before the seconds that Lightning takes
+    from bench.run import run
+
+    if cfg.resume is not None:
+        run(config, resume=Path(cfg.resume))
+    else:
+        run(config | {"group": os.environ.get(GROUP)})
+
+
+def summary(out: Path, group: str) -> None:
+    """The table and the plot at the end of a multirun."""
+    runs = [run for run in load_all(out, group) if run.result is not None]
+    if not runs:
+        return
+    from leaderboards.plots import learning_curves
+    from leaderboards.tables import leaderboard
+
+    picture = out / f"curves-{group}.png"
+    learning_curves(runs, picture)
+    print(f"\n{leaderboard(runs)}\n\nLearning curves: {picture}\nRecords: {out}/<id>/")
+    print("To go on: . .venv/bin/activate, then python bench.py --help, or python bench.py algo=... dataset=...")
+
+
+def _make(out: Path) -> None:
+    """Hydra makes the folder of a multirun itself, and would fail with a traceback."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if not os.access(out, os.W_OK):
+            raise PermissionError(13, os.strerror(13))
+    except OSError as error:
+        raise UserError(f"Cannot write to the output folder {out} (key out): {error.strerror}.") from None
+
+
+def _parse(argv: list[str]) -> Namespace:
+    parser = get_args_parser()
+
+    def refuse(message: str) -> NoReturn:
+        raise UserError(f"{message[:1].upper()}{message[1:]}; see python bench.py --help.")
+
+    parser.error = refuse  # type: ignore[method-assign]
+    args = parser.parse_args(argv)
+    if args.config_name or args.config_path or args.config_dir:
+        raise UserError("--config-name, --config-path and --config-dir are not supported: give keys instead.")
+    if args.multirun and (args.cfg or args.info or args.hydra_help or args.shell_completion):
+        raise UserError("-m runs several jobs: it cannot be combined with --cfg, --info or --hydra-help.")
+    return args
+
+
+def _refuse(error: Exception) -> int:
+    print(f"error: {error}", file=sys.stderr, flush=True)
+    return 2
+
+
+def _sentence(error: BaseException) -> str:
+    """Hydra's and OmegaConf's messages have several lines, and the reason is often in the cause."""
+    reason = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else None
+    lines = [
+        str(e).strip().partition("\n")[0].rstrip(".").removeprefix("Error merging override ")
+        for e in (error, reason)
+        if e is not None
+    ]
+    return ": ".join(line for line in lines if line) + "."

@@ -1,0 +1,223 @@
+"""A run is a folder: config.yaml, metrics.csv (a row per reporting round), result.json, checkpoints/. No torch here.
+
+The writer holds a lock on config.yaml, which the system drops even when the process is killed: so a folder without
+result.json tells whether its run is still going.
+"""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import io
+import json
+import math
+import os
+import secrets
+import shlex
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+import yaml  # type: ignore[import-untyped]
+
+from bench.errors import UserError
+
+COLUMNS = (
+    *("round", "virtual_seconds", "wall_seconds", "train_loss", "test_loss", "test_accuracy"),
+    *("bytes_up", "bytes_down", "bytes_peer", "staleness_mean", "staleness_max"),
+)
+Row = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a folder says; numbers that were not taken (no evaluation in that round) are NaN."""
+
+    folder: Path
+    config: dict[str, Any]
+    rows: list[Row]
+    result: dict[str, Any] | None
+    status: str  # finished | running | interrupted
+
+    @property
+    def id(self) -> str:
+        return self.folder.name
+
+
+class Record:
+    """Writes one run folder; `rows` is what metrics.csv holds."""
+
+    def __init__(self, folder: Path, lock: TextIO) -> None:
+        self.folder = folder
+        self.rows: list[Row] = []
+        self._lock = lock
+        self._columns: list[str] = []
+        self._csv: TextIO | None = None
+
+    @classmethod
+    def create(cls, config: Mapping[str, Any]) -> Record:
+        """A new folder below config["out"], with config.yaml in it."""
+        now = datetime.now().astimezone()
+        folder = _new_folder(Path(config["out"]), now, config)
+        extra = {
+            "group": None,
+            "command": shlex.join(["python", *sys.argv]),
+            "created": now.isoformat(timespec="seconds"),
+        }
+        text = yaml.safe_dump({**extra, **config}, sort_keys=False, allow_unicode=True)
+        write_atomically(folder / "config.yaml", text)
+        return cls(folder, _lock(folder))
+
+    @classmethod
+    def reopen(cls, folder: Path) -> Record:
+        """An unfinished run, to go on with; call `truncate` next."""
+        run = load(folder)
+        if run.result is not None:
+            raise UserError(f"{folder} is finished already; its result is in {folder / 'result.json'}.")
+        record = cls(folder, _lock(folder))
+        record.rows = run.rows
+        return record
+
+    def append(self, values: Mapping[str, float | None]) -> None:
+        """The first row fixes the columns; None (not evaluated) leaves its cell empty."""
+        if self._csv is None:
+            self._columns = [*COLUMNS, *(name for name in values if name not in COLUMNS)]
+            self._csv = (self.folder / "metrics.csv").open("w", newline="", encoding="utf-8")
+            csv.writer(self._csv, lineterminator="\n").writerow(self._columns)
+        if unknown := values.keys() - set(self._columns):
+            raise ValueError(f"metrics.csv has no column {', '.join(sorted(unknown))}: the first row fixed them")
+        row = {name: _number(values.get(name)) for name in self._columns}
+        self._csv.write(_line(row.values()))
+        self._csv.flush()
+        self.rows.append({name: math.nan if value is None else value for name, value in row.items()})
+
+    def truncate(self, rounds: int) -> None:
+        """Keep the first `rounds` rows: those a checkpoint knows of."""
+        if rounds > len(self.rows):
+            raise UserError(f"{self.folder / 'metrics.csv'} has {len(self.rows)} rounds, its checkpoint {rounds}.")
+        self.close_csv()
+        del self.rows[rounds:]
+        path = self.folder / "metrics.csv"
+        if not rounds:
+            path.unlink(missing_ok=True)
+            return
+        with path.open(newline="", encoding="utf-8") as file:
+            lines = file.readlines()[: rounds + 1]
+        write_atomically(path, "".join(lines))
+        self._columns = lines[0].rstrip("\n").split(",")
+        self._csv = path.open("a", newline="", encoding="utf-8")
+
+    def finish(self, result: Mapping[str, Any]) -> None:
+        write_atomically(self.folder / "result.json", json.dumps(_plain(result), indent=2, allow_nan=False) + "\n")
+
+    def close_csv(self) -> None:
+        if self._csv is not None:
+            self._csv.close()
+            self._csv = None
+
+    def close(self) -> None:
+        """From now on the run counts as interrupted, or finished."""
+        self.close_csv()
+        self._lock.close()
+
+
+def load(folder: Path) -> Run:
+    """One run, also while it is running or after it was killed."""
+    try:
+        config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        config = None
+    if not isinstance(config, dict) or "algo" not in config:
+        raise UserError(f"{folder} is not the folder of a run: it has no readable config.yaml.")
+    result = folder / "result.json"
+    try:
+        content = json.loads(result.read_text(encoding="utf-8")) if result.exists() else None
+    except ValueError:
+        raise UserError(f"{result} is not readable JSON.") from None
+    status = "finished" if content is not None else "running" if _is_locked(folder) else "interrupted"
+    return Run(folder, config, _read_rows(folder / "metrics.csv"), content, status)
+
+
+def load_all(out: Path, group: str | None = None) -> list[Run]:
+    """Every run below `out` (of one multirun, if `group` names it), oldest first."""
+    runs = [load(path.parent) for path in sorted(Path(out).glob("*/config.yaml"))]
+    return [run for run in runs if group is None or run.config.get("group") == group]
+
+
+def write_atomically(path: Path, text: str) -> None:
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("w", encoding="utf-8", newline="") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def _new_folder(out: Path, now: datetime, config: Mapping[str, Any]) -> Path:
+    name = f"{now:%Y%m%d-%H%M%S}-{config['algo']['name']}-{config['dataset']['name']}-s{config['seed']}"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        while True:
+            folder = out / f"{name}-{secrets.token_hex(2)}"
+            try:
+                folder.mkdir()
+                return folder
+            except FileExistsError:
+                continue
+    except OSError as error:
+        raise UserError(f"Cannot write to the output folder {out} (key out): {error.strerror}.") from None
+
+
+def _lock(folder: Path) -> TextIO:
+    file = (folder / "config.yaml").open("r+", encoding="utf-8")
+    for _ in range(10):  # a reader that looks at the status holds the lock for an instant
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return file
+        except OSError:
+            time.sleep(0.02)
+    file.close()
+    raise UserError(f"{folder} is being written by another process: the run has not ended.")
+
+
+def _is_locked(folder: Path) -> bool:
+    with (folder / "config.yaml").open(encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+def _number(value: float | None) -> float | None:
+    return value if value is None or type(value) is int else float(value)  # numpy's numbers do not print as numbers
+
+
+def _line(values: Iterable[float | None]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerow("" if value is None else repr(value) for value in values)
+    return buffer.getvalue()
+
+
+def _read_rows(path: Path) -> list[Row]:
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8")
+    complete = text[: text.rfind("\n") + 1]  # a killed run may have left half a line
+    return [
+        {name: int(cell) if cell.lstrip("-").isdigit() else float(cell or "nan") for name, cell in row.items()}
+        for row in csv.DictReader(io.StringIO(complete))
+    ]
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN: null."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

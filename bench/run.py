@@ -1,0 +1,194 @@
+"""One benchmark run: assemble, train under the Trainer, write the record."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import platform
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from bench import tracking
+from bench.assemble import Parts, build
+from bench.metrics import MB, rounds_to_target
+from bench.progress import Progress, duration
+from bench.record import COLUMNS, Record, Row
+
+if TYPE_CHECKING:  # Lightning takes seven seconds, and assembling may still refuse the config
+    from bench.federation import Federation, Values
+
+
+def run(config: dict[str, Any], *, resume: Path | None = None) -> dict[str, Any]:
+    """Runs a resolved config to its end and returns what result.json holds.
+
+    `resume` is the folder of an unfinished run and `config` then the one recorded there: it goes on in place, from
+    its checkpoint or, if none was written, from the start. An interrupted run raises KeyboardInterrupt.
+    """
+    tracking.check(config["logger"])
+    record = Record.reopen(resume) if resume else None
+    logger, result = None, None
+    try:
+        parts = build(config)
+        record = record or Record.create(config)
+        print(f"size       {parts.model['parameters']:,} parameters\nengine     {parts.loop.engine.name}", flush=True)
+        logger = tracking.start(config, record.folder)
+        _fit(config, parts, record, logger)
+        result = _result(config, parts, record)
+        record.finish(result)
+    finally:
+        tracking.finish(logger, result)
+        if record is not None:
+            record.close()
+    print(_last_lines(result, record.folder), flush=True)
+    return result
+
+
+def _fit(config: Mapping[str, Any], parts: Parts, record: Record, logger: Any) -> None:
+    from bench.federation import Federation, checkpoint_path, quiet, trainer
+
+    loop, progress = parts.loop, Progress()
+    rounds, seconds = config["rounds"], config["virtual_seconds"]
+
+    def done(row: Mapping[str, float | None]) -> float:
+        share = (row.get("virtual_seconds") or 0.0) / (seconds or math.inf)
+        return 1.0 if loop.finished else max(loop.round / rounds, share)
+
+    def begin() -> None:
+        progress.begin(done(record.rows[-1] if record.rows else {}))
+
+    def after(row: Values) -> None:
+        if progress.rounds == 0 and not loop.finished:
+            print(f"time       about {duration(progress.left(done(row)))}, judging by the first round", flush=True)
+        progress.update(f"round {loop.round}/{rounds}", done(row), row["test_accuracy"])
+
+    federation = Federation(
+        loop,
+        parts.evaluate,
+        record,
+        eval_every=config["eval_every"],
+        checkpoint_seconds=config["checkpoint_seconds"],
+        on_begin=begin,
+        on_round=after,
+    )
+    checkpoint = checkpoint_path(record.folder)
+    resumable = checkpoint.exists()
+    if not resumable:
+        record.truncate(0)
+    try:
+        with quiet(), _stop_signals(federation):
+            trainer(record.folder, logger).fit(federation, ckpt_path=checkpoint if resumable else None)
+    except SystemExit:  # how Lightning ends after a signal
+        if not federation.interrupted:
+            raise
+    finally:
+        progress.end()
+    if not loop.finished:
+        print(f"Stopped after round {len(record.rows)}. To go on: python bench.py resume={record.folder}", flush=True)
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _stop_signals(federation: Federation) -> Iterator[None]:
+    """The first Ctrl-C (or SIGTERM) lets the round end, since a checkpoint lies between rounds; the second does not."""
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        if federation.interrupted:
+            raise KeyboardInterrupt
+        federation.interrupted = True
+        os.write(2, b"\nStopping after this round; Ctrl-C again stops at once.\n")  # print may be what was interrupted
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _result(config: Mapping[str, Any], parts: Parts, record: Record) -> dict[str, Any]:
+    rows, last = record.rows, record.rows[-1]
+    accuracy = [row["test_accuracy"] for row in rows]
+    reached = rounds_to_target(accuracy, config["target"])
+    common = {*COLUMNS, "version", "gradient_evaluations", "train_seconds"}
+    return {
+        "id": record.folder.name,
+        "group": config.get("group"),
+        **{key: config[key]["name"] for key in ("algo", "dataset", "partition")},
+        **{key: config[key] for key in ("protocol", "scale", "seed")},
+        "rounds": len(rows),
+        "aggregations": last["version"],
+        "final_accuracy": last["test_accuracy"],
+        "best_accuracy": max(value for value in accuracy if not math.isnan(value)),
+        "final_loss": last["test_loss"],
+        "target": config["target"],
+        "rounds_to_target": reached,
+        "seconds_per_round": _training(rows) / len(rows),
+        "seconds_to_target": None if reached is None else _training(rows[:reached]),
+        "wall_seconds": last["wall_seconds"],
+        "virtual_seconds": last["virtual_seconds"],
+        "upload_bytes": last["bytes_up"],
+        "download_bytes": last["bytes_down"],
+        "peer_bytes": last["bytes_peer"],
+        "gradient_evaluations": last["gradient_evaluations"],
+        "report": {name: value for name, value in last.items() if name not in common},
+        "data": parts.data,
+        "model": parts.model,
+        "engine": parts.loop.engine.name,
+        "weights_sha256": hashlib.sha256(parts.loop.server["w"].detach().cpu().numpy().tobytes()).hexdigest(),
+        "git_revision": _git_revision(),
+        "versions": _versions(),
+    }
+
+
+def _training(rows: list[Row]) -> float:
+    """Seconds of local training and aggregation; evaluation is not in them."""
+    return math.fsum(row["train_seconds"] for row in rows)
+
+
+def _last_lines(result: Mapping[str, Any], folder: Path) -> str:
+    target, reached = f"target {100 * result['target']:g} %", result["rounds_to_target"]
+    when = f"{target} after {reached} rounds" if reached is not None else f"{target} never"
+    training = result["seconds_per_round"] * result["rounds"]
+    peer = f", {result['peer_bytes'] / MB:.1f} MB between devices" if result["peer_bytes"] else ""
+    return (
+        f"accuracy {100 * result['final_accuracy']:.2f} % (best {100 * result['best_accuracy']:.2f} %), {when}\n"
+        f"{duration(training)} of training, {1000 * result['seconds_per_round']:.0f} ms a round; "
+        f"{result['upload_bytes'] / MB:.1f} MB up, {result['download_bytes'] / MB:.1f} MB down{peer}\n"
+        f"{folder}"
+    )
+
+
+def _git_revision() -> str | None:
+    """Of the checkout this code runs from, "-dirty" if its code or settings differ from the commit."""
+    root = Path(__file__).resolve().parents[1]
+
+    def git(*words: str) -> str:
+        # without the caller's GIT_DIR, and without a lock on the index
+        env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+        command = ["git", "-C", str(root), "--no-optional-locks", *words]
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        if Path(git("rev-parse", "--show-toplevel")).resolve() != root:
+            return None
+        revision = git("rev-parse", "HEAD")
+        changed = git("status", "--porcelain", "--", "*.py", "*.yaml", "pyproject.toml")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return f"{revision}-dirty" if changed else revision
+
+
+def _versions() -> dict[str, str]:
+    packages = {"torch": "torch", "pytorch_lightning": "pytorch-lightning", "numpy": "numpy", "fedbench": "fedbench"}
+    return {"python": platform.python_version(), **{name: version(package) for name, package in packages.items()}}

@@ -1,0 +1,49 @@
+"""The method's own schedule, unless the keys of the run say otherwise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from algorithms.base import Algorithm, Fed, Schedule
+from bench.errors import UserError
+from bench.flat import Layout
+from bench.loop import Rules
+
+
+def rules(config: Mapping[str, Any], algo: Algorithm, fed: Fed) -> Rules:
+    """What the loop needs to know of the config; refuses schedules that cannot be."""
+    kinds = {None: algo.schedule(fed), "sync": Schedule(fed.cohort, fed.cohort), "async": Schedule(fed.clients, 1)}
+    own = kinds[config["schedule"]]
+    concurrency, buffer = config["concurrency"] or own.concurrency, config["buffer"] or own.buffer
+    if not buffer <= concurrency <= fed.clients:
+        raise UserError(
+            f"buffer <= concurrency <= clients has to hold, not {buffer} <= {concurrency} <= {fed.clients}."
+        )
+    sync = concurrency == buffer
+    name = config["algo"]["name"]
+    if not sync and "trace" in algo.need:
+        raise UserError(f"{name} averages over the devices of a round and needs a synchronous schedule.")
+    if config["aggregation"] == "cached" and not algo.cacheable:
+        raise UserError(f"aggregation=cached is not possible with {name}, which uses more than the devices' models.")
+    return Rules(
+        Schedule(concurrency, buffer),
+        rounds=config["rounds"],
+        weighting=config["weighting"],
+        aggregation=config["aggregation"],
+        arrivals_per_round=config["arrivals_per_round"] or (fed.clients if buffer == 1 and not sync else buffer),
+        virtual_seconds=config["virtual_seconds"] or math.inf,
+        batch=config["engine"]["batch"],
+    )
+
+
+def check(config: Mapping[str, Any], algo: Algorithm) -> None:
+    """The same refusals before there are data or a model: a schedule depends on neither."""
+    names = ("clients", "cohort", "rounds", "epochs", "lr", "momentum")
+    constants = {name: config[name] for name in names}
+    samples = torch.ones(config["clients"])
+    rules(config, algo, Fed(**constants, decay=config["weight_decay"], samples=samples, layout=Layout(nn.Linear(1, 1))))

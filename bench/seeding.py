@@ -1,0 +1,12 @@
+"""Named random streams: every method sees the same partition, cohorts, batches and stragglers."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+
+
+def stream(seed: int, purpose: str, *ids: int) -> np.random.Generator:
+    """The generator that belongs to (seed, purpose, ids), whatever else was drawn before."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, zlib.crc32(purpose.encode()), *ids])))

@@ -1,0 +1,206 @@
+"""Check a method against a derivation on paper: any algorithm on an exactly solvable federation, in float64."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from algorithms.base import Algorithm, Fed, Schedule, State
+from bench.batches import Batch, Batches
+from bench.clock import Devices
+from bench.engine.eager import Eager
+from bench.errors import unknown
+from bench.flat import Layout, trainable
+from bench.loop import FederatedLoop, Rules
+from bench.registry import classes, defaults
+
+
+@dataclass(frozen=True)
+class Trace:
+    """`w[t]` [rounds + 1, P]: the server's model after t aggregations; `server`, `clients`: the states at the end,
+    the latter with one row for each device."""
+
+    w: Tensor
+    server: State
+    clients: State
+
+
+class Quadratic(nn.Module):
+    """Client i's loss is w'A_i w/2 - b_i'w; a sample is the number of its client."""
+
+    def __init__(self, a: Tensor, b: Tensor, w0: Tensor, deep: int) -> None:
+        super().__init__()
+        self.a, self.b = a, b
+        cut = len(w0) - deep
+        self.parts = nn.ModuleDict()
+        for name, part in (("shallow", w0[:cut]), ("deep", w0[cut:])):
+            if len(part):
+                self.parts[name] = nn.ParameterList([nn.Parameter(part.clone())])
+        self.deep = ("parts.deep",)
+        self.head = "parts.deep" if deep else "parts.shallow"
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        w = torch.cat(list(self.parameters()))
+        client = batch[0]
+        return 0.5 * (self.a[client] @ w) @ w - self.b[client] @ w
+
+
+@dataclass(frozen=True)
+class Script(Devices):
+    """Devices whose draws, steps and times are written down, by the version they download."""
+
+    cohorts: Sequence[Sequence[int]] | None = None
+    steps: np.ndarray | None = None  # [rounds, N]
+    seconds: np.ndarray | None = None  # [rounds, N]
+
+    def _at(self, table: Any, version: int) -> Any:
+        return table[min(version, len(table) - 1)]  # beyond the last round nothing is trained any more
+
+    def draw(self, version: int, idle: Sequence[int], places: int) -> list[int]:
+        if self.cohorts is None:
+            return super().draw(version, idle, places)
+        return [int(client) for client in self._at(self.cohorts, version)]
+
+    def grant(
+        self, version: int, clients: Sequence[int], dispatch: Sequence[int], epochs: int, sync: bool
+    ) -> list[int]:
+        return [int(self._at(self.steps, version)[client]) for client in clients]
+
+    def compute_seconds(self, client: int, dispatch: int, version: int, steps: int) -> float:
+        return float(self._at(self.seconds, version)[client])
+
+
+KEYS = {
+    "epochs": None,
+    "cohort": None,
+    "concurrency": None,
+    "buffer": None,
+    "momentum": 0.0,
+    "weight_decay": 0.0,
+    "weighting": "size",
+    "sampling": "without_replacement",
+    "aggregation": "arrived",
+    "seed": 0,
+    "deep": 0,
+    "batch": None,
+}
+
+
+def _method(algo: Algorithm | str, fields: dict[str, Any]) -> Algorithm:
+    if isinstance(algo, Algorithm):
+        return replace(algo, **fields)
+    known = classes("algo")
+    if algo not in known:
+        raise unknown("algorithm", algo, known)
+    for name in fields:
+        if name not in defaults(known[algo]):
+            raise unknown(f"field of {algo}", name, defaults(known[algo]))
+    method: Algorithm = known[algo](**fields)
+    return method
+
+
+def _table(values: Any, name: str, rounds: int, clients: int, dtype: type) -> np.ndarray:
+    """A number, [N] or [rounds, N] as [rounds, N]."""
+    array: np.ndarray = np.asarray(values, dtype=dtype)
+    if array.shape not in ((), (clients,), (rounds, clients)):
+        raise ValueError(f"{name} is a number, [{clients}] or [{rounds}, {clients}], not {list(array.shape)}")
+    return np.broadcast_to(array, (rounds, clients))
+
+
+def quadratic(
+    algo: Algorithm | str,
+    A: Any,
+    b: Any,
+    *,
+    w0: Any,
+    lr: float,
+    rounds: int,
+    samples: Any,
+    cohorts: Sequence[Sequence[int]] | None = None,
+    steps: Any,
+    seconds: Any = None,
+    **keys: Any,
+) -> Trace:
+    """Runs `algo` (an Algorithm or its CLI name, its fields as `algo.x` in keys) on clients whose loss is
+    w'A_i w/2 - b_i'w and whose every local step is the exact gradient, through the real kernel, loop and clock.
+
+    `rounds` counts aggregations. `steps` (a number, [N] or [rounds, N]) and `seconds` (the same; the time of one
+    dispatch, however many its steps; one by default) are indexed by the version downloaded; one step is one epoch, so
+    fewer than the key `epochs` (default: the most) makes a straggler. Synchronous: `cohorts[t]` lists the clients of
+    round t, a repeated one was drawn twice; without it the loop draws `cohort` (default: all). Asynchronous: all start
+    at time 0 and links are instant. `deep=k`: the last k coordinates are the deep layer and the head. Other keys:
+    concurrency, buffer, momentum, weight_decay, weighting, sampling, aggregation, seed, batch.
+    """
+    fields = {name.removeprefix("algo."): keys.pop(name) for name in list(keys) if name.startswith("algo.")}
+    for name in keys:
+        if name not in KEYS:
+            raise unknown("key", name, [*KEYS, "algo.<field>"])
+    key = {**KEYS, **keys}
+    method = _method(algo, fields)
+    a, bias, start, weight = (torch.as_tensor(np.asarray(v), dtype=torch.float64) for v in (A, b, w0, samples))
+    clients = len(a)
+    if rounds < 1:
+        raise ValueError(f"rounds is at least 1, not {rounds}")
+    table = _table(steps, "steps", rounds, clients, np.int64)
+    times = _table(1.0 if seconds is None else seconds, "seconds", rounds, clients, np.float64)
+    if cohorts is not None and (
+        len(cohorts) < rounds or any(not len(c) or min(c) < 0 or max(c) >= clients for c in cohorts)
+    ):
+        raise ValueError(f"cohorts lists for each of {rounds} rounds one or more of the clients 0 to {clients - 1}")
+    epochs = int(table.max() if key["epochs"] is None else key["epochs"])
+    if table.min() < 1 or table.max() > epochs or times.min() <= 0:
+        raise ValueError("steps lie between 1 and `epochs`, seconds above 0")
+    module = Quadratic(a, bias, start, key["deep"])
+    layout = Layout(module)
+    fed = Fed(
+        clients=clients,
+        cohort=key["cohort"] or (len(cohorts[0]) if cohorts is not None else clients),
+        rounds=rounds,
+        epochs=epochs,
+        lr=lr,
+        momentum=key["momentum"],
+        decay=key["weight_decay"],
+        samples=weight,
+        layout=layout,
+    )
+    own = method.schedule(fed)
+    schedule = Schedule(key["concurrency"] or own.concurrency, key["buffer"] or own.buffer)
+    index = torch.arange(clients)
+    batches = Batches(
+        index,
+        index,
+        [np.array([i]) for i in range(clients)],
+        lambda x: x,
+        batch_size=1,
+        classes=clients,
+        seed=key["seed"],
+        local_unit="step",
+    )
+    loop = FederatedLoop(
+        method,
+        fed,
+        Eager(module, layout, batches),
+        Script(clients, key["seed"], key["sampling"], cohorts=cohorts, steps=table, seconds=times),
+        Rules(
+            schedule,
+            rounds=sys.maxsize,  # counted here, in aggregations
+            weighting=key["weighting"],
+            aggregation=key["aggregation"],
+            arrivals_per_round=1,
+            batch=key["batch"],
+        ),
+        layout.flatten(trainable(module)),
+    )
+    ws = [loop.server["w"].clone()]
+    while loop.version < rounds:
+        loop.advance()
+        if loop.version == len(ws):
+            ws.append(loop.server["w"].clone())
+    names = loop.memory.initial
+    return Trace(torch.stack(ws), dict(loop.server), {name: loop.memory.rows(name) for name in names})

@@ -1,0 +1,85 @@
+"""Weights & Biases beside the record: offline unless asked, silent, and only inside the run's folder."""
+
+from __future__ import annotations
+
+import netrc
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlparse
+
+from bench.errors import UserError
+
+if TYPE_CHECKING:
+    from pytorch_lightning.loggers import WandbLogger
+
+
+def check(logger: Mapping[str, Any]) -> None:
+    """Refuse an online run that could not log in; wandb itself would ask on the terminal."""
+    if logger.get("mode") == "online" and not _has_key():
+        raise UserError(
+            f"logger={logger['name']} needs a W&B key: set WANDB_API_KEY or run `wandb login`, "
+            "or leave the key logger out to log offline."
+        )
+
+
+def start(config: Mapping[str, Any], folder: Path) -> WandbLogger | None:
+    """One W&B run for the run in `folder`; None with logger=none."""
+    logger = config["logger"]
+    if logger["mode"] == "disabled":
+        return None
+    import datamodules._ops  # noqa: F401  # isort: skip
+    import wandb
+    from pytorch_lightning.loggers import WandbLogger
+
+    home = folder.resolve() / "wandb"
+    os.environ["WANDB_CACHE_DIR"] = str(home / "cache")
+    os.environ["WANDB_DATA_DIR"] = str(home / "data")
+    run = wandb.init(
+        project=logger["project"],
+        id=folder.name,
+        name=folder.name,
+        group=config.get("group"),
+        dir=home.parent,
+        mode=logger["mode"],
+        config=dict(config),
+        reinit="finish_previous",
+        resume="allow" if logger["mode"] == "online" else None,
+        settings=wandb.Settings(
+            silent=True,
+            show_warnings=False,
+            console="off",
+            save_code=False,
+            disable_git=True,
+            disable_job_creation=True,
+            x_save_requirements=False,
+            x_disable_stats=True,
+            x_disable_meta=True,
+            x_disable_machine_info=True,
+        ),
+    )
+    run.define_metric("round")
+    run.define_metric("*", step_metric="round")
+    return WandbLogger(experiment=run)
+
+
+def finish(logger: WandbLogger | None, result: Mapping[str, Any] | None) -> None:
+    """The summary is result.json, and one row of it a table; None: the run did not get that far."""
+    if logger is None:
+        return
+    if result is not None:
+        row = {name: value for name, value in result.items() if not isinstance(value, dict | list)}
+        logger.log_table("results", columns=list(row), data=[list(row.values())])
+        logger.experiment.summary.update(dict(result))
+    logger.experiment.finish(exit_code=0 if result is not None else 1)
+
+
+def _has_key() -> bool:
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    host = urlparse(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname
+    try:
+        return netrc.netrc(os.environ.get("NETRC")).authenticators(host or "") is not None
+    except (OSError, netrc.NetrcParseError):
+        return False

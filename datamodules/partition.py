@@ -1,0 +1,138 @@
+"""How training samples are dealt to clients. Pure numpy: (labels, clients, rng) -> one sorted index array per client.
+
+No sample goes to two clients, and no client is empty. A new partition is a subclass with a `deal` method.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from datamodules.base import DataError
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partition:
+    def split(self, labels: NDArray[np.integer], clients: int, rng: np.random.Generator) -> list[Indices]:
+        if not 1 <= clients <= len(labels):
+            raise DataError(
+                f"{len(labels)} samples cannot be dealt to {clients} clients: "
+                f"each needs at least one, so use 1 to {len(labels)} clients."
+            )
+        return [np.sort(part).astype(np.int64) for part in self.deal(labels, clients, rng)]
+
+    def deal(self, labels: NDArray[np.integer], clients: int, rng: np.random.Generator) -> list[Indices]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Iid(Partition):
+    """Every sample used, at random; sizes differ by one at most."""
+
+    def deal(self, labels: NDArray[np.integer], clients: int, rng: np.random.Generator) -> list[Indices]:
+        return np.array_split(rng.permutation(len(labels)), clients)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classes(Partition):
+    """FedLGA: each client holds exactly `per_client` classes, the same number of samples of each.
+
+    Every class goes to as many clients as any other, give or take one. With `imbalance` xi half of the clients are
+    large, and large / small = xi up to rounding. Since sizes are equal, the scarcest class limits them all: what the
+    other classes have beyond that is not used (nothing is lost when classes are equal and the numbers divide).
+    """
+
+    per_client: int = 2
+    imbalance: float = 1.0
+
+    def deal(self, labels: NDArray[np.integer], clients: int, rng: np.random.Generator) -> list[Indices]:
+        classes, of_sample = np.unique(labels, return_inverse=True)
+        available = np.bincount(of_sample)
+        if not 1 <= self.per_client <= len(classes):
+            raise DataError(
+                f"partition.per_client={self.per_client} is impossible with {len(classes)} classes: "
+                f"use 1 to {len(classes)}."
+            )
+        if not (math.isfinite(self.imbalance) and self.imbalance >= 1):
+            raise DataError(f"partition.imbalance is large / small, so at least 1, not {self.imbalance}.")
+
+        order = rng.permutation(clients)
+        large = clients // 2
+        holds = np.zeros((clients, len(classes)), dtype=bool)
+        for client in order:  # the large clients first, so that they too are spread evenly
+            least_used = np.lexsort((rng.random(len(classes)), holds.sum(axis=0)))
+            holds[client, least_used[: self.per_client]] = True
+
+        weight = np.ones(clients)
+        weight[order[:large]] = self.imbalance
+        demand = np.maximum(weight @ holds, 1e-9)  # 0 where there are more classes than places
+        share = math.floor((available / demand).min() + 1e-9)
+        if share < 1:
+            scarce = int((available / demand).argmin())
+            raise DataError(
+                f"{holds[:, scarce].sum()} of {clients} clients would share the {available[scarce]} samples of class "
+                f"{classes[scarce]}: use {self._advice(int(available.min()), len(classes))}."
+            )
+        take = np.floor(weight * share + 1e-9).astype(np.int64)
+
+        parts: list[list[Indices]] = [[] for _ in range(clients)]
+        for c in range(len(classes)):
+            holders = rng.permutation(np.flatnonzero(holds[:, c]))
+            samples = rng.permutation(np.flatnonzero(of_sample == c))
+            cuts = np.split(samples, np.cumsum(take[holders]))[:-1]  # the last one is what nobody takes
+            for client, part in zip(holders, cuts, strict=True):
+                parts[client].append(part)
+        return [np.concatenate(part) for part in parts]
+
+    def _advice(self, scarcest: int, classes: int) -> str:
+        if self.imbalance > 1:
+            return "fewer clients or a smaller partition.imbalance"
+        return f"at most {scarcest * classes // self.per_client} clients"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dirichlet(Partition):
+    """Each class is spread over the clients by proportions ~ Dir(alpha); every sample used (Hsu et al. 2019).
+
+    A client left with fewer than `min_size` samples is given random ones of the largest client's.
+    """
+
+    alpha: float = 0.3
+    min_size: int = 10
+
+    def deal(self, labels: NDArray[np.integer], clients: int, rng: np.random.Generator) -> list[Indices]:
+        if not (math.isfinite(self.alpha) and self.alpha > 0):
+            raise DataError(f"partition.alpha must be a positive number, not {self.alpha}: partition=iid is its limit.")
+        if self.min_size < 1:
+            raise DataError(f"partition.min_size must be at least 1, not {self.min_size}.")
+        if clients * self.min_size > len(labels):
+            raise DataError(
+                f"{clients} clients with at least {self.min_size} samples each need {clients * self.min_size}, "
+                f"but there are {len(labels)}: use at most {len(labels) // self.min_size} clients "
+                f"or partition.min_size={len(labels) // clients}."
+            )
+        # beyond these bounds the draw is the limit (one client a class, equal shares) and floating point fails
+        concentration = np.full(clients, np.clip(self.alpha, 1e-100, 1e100))
+        owner = np.empty(len(labels), dtype=np.int64)
+        for c in np.unique(labels):
+            samples = rng.permutation(np.flatnonzero(labels == c))
+            upto = np.cumsum(rng.dirichlet(concentration))
+            cuts = np.round(upto / upto[-1] * len(samples)).astype(np.int64)
+            owner[samples] = np.repeat(np.arange(clients), np.diff(cuts, prepend=0))
+        self._fill(owner, clients, rng)
+        return [np.flatnonzero(owner == client) for client in range(clients)]
+
+    def _fill(self, owner: Indices, clients: int, rng: np.random.Generator) -> None:
+        sizes = np.bincount(owner, minlength=clients)
+        for poor in np.flatnonzero(sizes < self.min_size):
+            while sizes[poor] < self.min_size:
+                rich = int(sizes.argmax())
+                count = min(self.min_size - sizes[poor], sizes[rich] - self.min_size)
+                owner[rng.choice(np.flatnonzero(owner == rich), count, replace=False)] = poor
+                sizes[poor] += count
+                sizes[rich] -= count

@@ -1,0 +1,1 @@
+"""Each paper's grids, re-run with Optuna."""

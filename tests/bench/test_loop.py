@@ -1,0 +1,247 @@
+"""What the loop promises every method, shown with small methods of the tests' own on an exactly solvable federation.
+
+With A_i = I a step of device i is w <- w - lr (w - b_i), so that every number can be worked out by hand.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from algorithms.base import Algorithm, LocalRule, Schedule, Upload
+from algorithms.fedasync import FedAsync
+from bench.testing import quadratic
+
+N = 4
+B = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 2.0], [-1.0, 3.0]])
+W0 = np.array([0.5, -0.5])
+LR = 0.1
+
+
+def run(algo, **keys):
+    given = {"w0": W0, "lr": LR, "rounds": 1, "samples": [1, 2, 3, 4], "steps": 1, **keys}
+    return quadratic(algo, np.stack([np.eye(2)] * N), B, **given)
+
+
+def step(w, i, steps=1):
+    for _ in range(steps):
+        w = w - LR * (w - B[i])
+    return w
+
+
+def assert_close(found, expected):
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=0, atol=1e-12)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Post(Algorithm):
+    """Asynchronous; every device mails its gradient to the next one and adds up what it reads."""
+
+    unicast: ClassVar[tuple[str, ...]] = ("to",)
+    mail: ClassVar[str | None] = "to"
+
+    @property
+    def need(self):
+        return frozenset({"mean_gradient"})
+
+    def schedule(self, fed):
+        return Schedule(fed.clients, 1)
+
+    def init_server(self, w, fed):
+        return {"w": w, "to": torch.eye(fed.clients, dtype=torch.bool).roll(1, 1), "read": torch.zeros(0, 2)}
+
+    def local(self, jobs, w, epoch, fed):
+        return LocalRule(drift=jobs.mail)
+
+    def upload(self, jobs, trained, fed):
+        read = torch.stack([jobs.client.to(jobs.senders.dtype), jobs.senders], 1)
+        return Upload(trained.end - jobs.received, extra={"read": read}, gradient=trained.mean_gradient)
+
+    def aggregate(self, server, updates, fed):
+        read = torch.cat([server["read"], updates.extra["read"].to(server["read"].dtype)])
+        return {**super().aggregate(server, updates, fed), "read": read}
+
+
+def test_mail_is_read_at_the_next_start_and_never_earlier():
+    """Seconds 1, 2, 3, 4. At t = 1 device 0 posts g_0(w0) to 1, which is training since 0: it reads it at its next
+    start, t = 2, and its step there is w - lr (w - b_1 + g_0). By then device 0 has posted once more (t = 2, before
+    the start): the latest counts."""
+    trace = run(Post(), seconds=[1.0, 2.0, 3.0, 4.0], rounds=6)
+    w = [W0]
+    g = lambda w, i: w - B[i]  # noqa: E731
+    w.append(w[0] - LR * g(w[0], 0))  # t=1: device 0 from version 0
+    w.append(w[1] - LR * g(w[1], 0))  # t=2: device 0 from version 1, then ...
+    w.append(w[2] - LR * g(w[0], 1))  # t=2: ... device 1 from version 0
+    # t=3: device 0 from version 2 has no mail (3 posts to it at t=4), device 2 from version 0
+    w.append(w[3] - LR * g(w[2], 0))
+    w.append(w[4] - LR * g(w[0], 2))
+    # t=4: device 0 from version 4; its start at t=3 read nothing
+    w.append(w[5] - LR * g(w[4], 0))
+    assert_close(trace.w, w)
+    longer = run(Post(), seconds=[1.0, 2.0, 3.0, 4.0], rounds=8)
+    # t=4 goes on: device 1 started at t=2 from version 3 with device 0's mail of t=2, its gradient at version 1
+    w.append(w[6] - LR * (g(w[3], 1) + g(w[1], 0)))
+    w.append(w[7] - LR * g(w[0], 3))
+    assert_close(longer.w, w)
+    assert longer.server["read"].tolist() == [[0, 0], [0, 0], [1, 0], [0, 0], [2, 0], [0, 0], [1, 1], [3, 0]]
+
+
+@pytest.mark.parametrize("algo", [Post(), FedAsync(), Algorithm()])
+def test_how_many_jobs_are_trained_together_changes_no_bit(algo):
+    keys = {"seconds": [1.0, 1.5, 2.2, 4.0], "rounds": 25, "steps": 3, "momentum": 0.5}
+    assert torch.equal(run(algo, batch=1, **keys).w, run(algo, **keys).w)
+
+
+def test_an_asynchronous_loop_calls_the_engine_far_less_often_than_it_has_jobs(monkeypatch):
+    from bench.engine.eager import Eager
+
+    calls, train = [], Eager.train
+    monkeypatch.setattr(Eager, "train", lambda self, *args: calls.append(len(args[3])) or train(self, *args))
+    run(FedAsync(), rounds=40)
+    assert sum(calls) == 40
+    assert len(calls) == 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Partial(Algorithm):
+    """Averages models; the deep layer is sent in even versions only."""
+
+    def sends(self, version, fed):
+        return fed.all_layers if version % 2 == 0 else ~fed.layout.deep
+
+    def aggregate(self, server, updates, fed):
+        return {**server, "w": updates.weight @ updates.model, "delta": updates.delta}
+
+
+def test_a_layer_that_was_not_sent_keeps_the_servers_value():
+    trace = run(Partial(), deep=1, rounds=2, weighting="uniform")
+    one = np.mean([step(W0, i) for i in range(N)], axis=0)
+    two = np.mean([step(one, i) for i in range(N)], axis=0)
+    assert_close(trace.w, [W0, one, [two[0], one[1]]])
+    assert not trace.server["delta"][:, 1].any()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Personal(Algorithm):
+    """The head is shared, the body stays on the device."""
+
+    personal: ClassVar[str] = "body"
+
+
+def test_the_personal_part_stays_on_the_device_and_does_not_reach_the_server():
+    """Coordinate 0 is the body: device i goes on from its own, lr-contraction towards b_i; coordinate 1 is averaged."""
+    trace = run(Personal(), deep=1, rounds=3, weighting="uniform")
+    heads = [W0[1]]
+    for _ in range(3):
+        heads.append(np.mean([h - LR * (h - B[i][1]) for i in range(N) for h in heads[-1:]]))
+    assert_close(trace.w[:, 1], heads)
+    assert_close(trace.w[:, 0], [W0[0]] * 4)
+    assert_close(trace.clients["w"][:, 0], [step(W0, i, 3)[0] for i in range(N)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Twice(Algorithm):
+    """Every round is dispatched twice before it counts."""
+
+    def init_server(self, w, fed):
+        return {"w": w, "passes": torch.zeros((), dtype=w.dtype)}
+
+    def aggregate(self, server, updates, fed):
+        return {**super().aggregate(server, updates, fed), "passes": server["passes"] + 1}
+
+    def again(self, server, fed):
+        return bool(server["passes"] % 2)
+
+
+def test_a_repeated_dispatch_goes_to_the_same_cohort_and_does_not_count_as_a_round():
+    trace = run(Twice(), rounds=2, cohorts=[[0, 1], [2, 3]], weighting="uniform")
+    w = [W0]
+    for cohort in ([0, 1], [2, 3]):
+        now = w[-1]
+        for _ in range(2):
+            now = np.mean([step(now, i) for i in cohort], axis=0)
+        w.append(now)
+    assert_close(trace.w, w)
+    assert trace.server["passes"] == 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traced(Algorithm):
+    @property
+    def need(self):
+        return frozenset({"trace", "last_gradient", "mean_gradient", "full_gradient", "start_loss"})
+
+    def upload(self, jobs, trained, fed):
+        names = ("last_gradient", "mean_gradient", "full_gradient", "start_loss")
+        return Upload(trained.end - jobs.received, extra={name: getattr(trained, name) for name in names})
+
+    def aggregate(self, server, updates, fed):
+        t = updates.trace
+        seen = {**updates.extra, "trace_w": t.w, "trace_gradient": t.gradient, "reached": t.reached}
+        return {**super().aggregate(server, updates, fed), **seen}
+
+
+@pytest.mark.parametrize("batch", [None, 1])
+def test_the_engine_fills_what_a_method_needs(batch):
+    """Device 1 stops after one of two epochs, so that means over epoch two are those of devices 0 and 2."""
+    server = run(Traced(), cohorts=[[0, 1, 2]], steps=[[2, 1, 2, 2]], batch=batch).server
+    start = np.stack([W0 - B[i] for i in (0, 1, 2)])
+    second = np.stack([step(W0, i) - B[i] for i in (0, 1, 2)])
+    assert_close(server["full_gradient"], start)
+    assert_close(server["last_gradient"], [second[0], start[1], second[2]])
+    assert_close(server["mean_gradient"], [(start[0] + second[0]) / 2, start[1], (start[2] + second[2]) / 2])
+    assert_close(server["start_loss"], [W0 @ W0 / 2 - B[i] @ W0 for i in (0, 1, 2)])
+    assert_close(server["trace_gradient"], [start.mean(0), second[[0, 2]].mean(0)])
+    ends = [np.mean([step(W0, i, k) for i in who], axis=0) for k, who in enumerate([(0, 1, 2), (0, 1, 2), (0, 2)])]
+    assert_close(server["trace_w"], ends)
+    assert server["reached"].tolist() == [3, 3, 2]
+
+
+def test_cached_aggregation_averages_every_devices_last_model():
+    trace = run("fedavg", cohorts=[[0], [1]], rounds=2, aggregation="cached", weighting="uniform")
+    first = (step(W0, 0) + 3 * W0) / 4
+    second = (step(W0, 0) + step(first, 1) + 2 * W0) / 4
+    assert_close(trace.w, [W0, first, second])
+
+
+def test_a_buffer_between_one_and_all_lets_the_others_go_on():
+    """Seconds 1, 2, 3, 4, buffer 2: {0, 1} at t = 2 and, restarted from version 1, device 0 at t = 3 with device 2
+    of version 0."""
+    trace = run("fedavg", concurrency=4, buffer=2, seconds=[1.0, 2.0, 3.0, 4.0], rounds=2, weighting="uniform")
+    one = W0 + (step(W0, 0) - W0 + step(W0, 1) - W0) / 2
+    two = one + (step(one, 0) - one + step(W0, 2) - W0) / 2
+    assert_close(trace.w, [W0, one, two])
+
+
+def test_with_fewer_places_than_devices_the_loop_draws_who_follows():
+    trace = run("fedavg", concurrency=2, buffer=1, rounds=30)
+    assert torch.isfinite(trace.w).all()
+    assert torch.equal(trace.w, run("fedavg", concurrency=2, buffer=1, rounds=30).w)
+    assert not torch.equal(trace.w, run("fedavg", concurrency=2, buffer=1, rounds=30, seed=1).w)
+
+
+def test_unknown_keys_and_names_are_refused_with_what_there_is():
+    with pytest.raises(ValueError, match=r"momentun.*momentum"):
+        run("fedavg", momentun=0.5)
+    with pytest.raises(ValueError, match=r"fedavgg.*fedavg"):
+        run("fedavgg")
+    with pytest.raises(ValueError, match=r"nu.*field of fedprox|field of fedprox.*nu"):
+        run("fedprox", **{"algo.nu": 1})
+
+
+@pytest.mark.parametrize(
+    ("keys", "sentence"),
+    [
+        ({"steps": 3, "epochs": 2}, "between 1 and"),
+        ({"steps": [1, 2]}, "steps is a number"),
+        ({"rounds": 0}, "at least 1"),
+        ({"cohorts": [[0]], "rounds": 2}, "for each of 2 rounds"),
+        ({"cohorts": [[7]]}, "clients 0 to 3"),
+        ({"cohorts": [[]]}, "one or more"),
+    ],
+)
+def test_a_script_that_does_not_fit_is_refused(keys, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        run("fedavg", **keys)

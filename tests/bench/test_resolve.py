@@ -1,0 +1,171 @@
+"""What is left open is filled: data set < protocol < scale < command line."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from itertools import product
+from typing import Any
+
+import pytest
+
+from algorithms.base import Algorithm
+from bench import registry, resolve
+from bench.config import GROUPS, SCHEMAS, Keys
+from bench.errors import UserError
+from bench.main import plan, store
+from datamodules.base import Dataset
+
+store()
+
+
+def config(*overrides: str) -> dict[str, Any]:
+    return plan(list(overrides), multirun=False)[0]
+
+
+@pytest.mark.parametrize(("algo", "dataset"), product(registry.classes("algo"), registry.classes("dataset")))
+def test_every_algorithm_on_every_data_set(algo: str, dataset: str) -> None:
+    resolved = config(f"algo={algo}", f"dataset={dataset}")
+    assert isinstance(registry.create(resolved["algo"]), Algorithm)
+    assert isinstance(registry.create(resolved["dataset"]), Dataset)
+    assert set(resolved) == {f.name for f in fields(Keys)} - {"resume"} | set(GROUPS)
+    assert all(resolved["devices"][f.name] is not None for f in fields(SCHEMAS["devices"]) if f.name == "rho")
+
+
+def test_the_default_is_what_the_data_set_says() -> None:
+    resolved = config()
+    assert (resolved["clients"], resolved["cohort"], resolved["epochs"], resolved["lr"]) == (20, 10, 2, 0.1)
+    assert resolved["partition"] == {
+        "name": "dirichlet",
+        "_target_": "datamodules.partition.Dirichlet",
+        "alpha": 0.3,
+        "min_size": 10,
+    }
+    assert resolved["model"] == {"name": "mlp", "hidden": [64], "width": 1.0}
+    assert resolved["devices"]["name"] == "mixed" and resolved["devices"]["spread"] == 10.0
+    assert (resolved["protocol"], resolved["scale"]) == ("none", "paper")
+
+
+def test_a_protocol_is_the_papers_setting() -> None:
+    resolved = config("algo=fedlga", "dataset=fmnist")
+    assert {key: resolved[key] for key in ("protocol", "clients", "cohort", "epochs", "batch_size", "rounds")} == {
+        **{"protocol": "fedlga", "clients": 50, "cohort": 10, "epochs": 5, "batch_size": 10, "rounds": 200},
+    }
+    assert (resolved["sampling"], resolved["weighting"], resolved["local_unit"]) == (
+        "with_replacement",
+        "uniform",
+        "step",
+    )
+    assert resolved["partition"]["name"] == "classes" and resolved["partition"]["per_client"] == 2
+    assert resolved["model"]["hidden"] == [400] and resolved["devices"]["rho"] == 0.5
+    assert resolved["lr"] == 0.005 and resolved["target"] == 0.65 and resolved["normalise"] is False
+
+
+@pytest.mark.parametrize(
+    ("algo", "dataset", "name", "why"),
+    [
+        ("fedlga", "fmnist", "fedlga", "own paper"),
+        ("fedavg", "fmnist", "fedlga", "home protocol of fmnist"),
+        ("fedlga", "digits", "none", "no paper"),
+    ],
+)
+def test_protocol_auto(algo: str, dataset: str, name: str, why: str) -> None:
+    resolved = config(f"algo={algo}", f"dataset={dataset}")
+    lines = resolve.describe(resolved)
+    assert resolved["protocol"] == name
+    assert any(line.startswith("protocol") and name in line and why in line for line in lines)
+
+
+def test_an_explicit_protocol_has_to_cover_the_data_set() -> None:
+    with pytest.raises(UserError, match="protocol=fedlga does not cover dataset=digits, only fmnist"):
+        config("protocol=fedlga")
+
+
+def test_protocol_none_leaves_the_data_set() -> None:
+    resolved = config("dataset=fmnist", "protocol=none")
+    assert resolved["protocol"] == "none" and resolved["local_unit"] == "epoch"
+    assert any("as asked" in line for line in resolve.describe(resolved))
+
+
+def test_a_protocols_fields_of_an_algorithm_are_below_the_command_line() -> None:
+    assert config("algo=fedprox", "dataset=fmnist")["algo"]["mu"] == 1.0
+    assert config("algo=fedprox", "dataset=fmnist", "algo.mu=0.1")["algo"]["mu"] == 0.1
+    assert config("algo=fedprox", "dataset=fmnist", "algo.mu=0.01")["algo"]["mu"] == 0.01  # its default, but asked for
+    assert config("algo=fedprox")["algo"]["mu"] == 0.01
+
+
+def test_the_command_line_wins() -> None:
+    resolved = config("dataset=fmnist", "lr=0.01", "clients=30", "normalise=true", "devices.rho=0")
+    assert (resolved["lr"], resolved["clients"], resolved["normalise"], resolved["cohort"]) == (0.01, 30, True, 10)
+    assert resolved["devices"]["rho"] == 0.0
+
+
+def test_sub_keys_go_over_the_resolved_choice() -> None:
+    assert config("partition.alpha=0.6")["partition"]["alpha"] == 0.6
+    assert config("partition=dirichlet", "partition.alpha=0.6", "dataset=fmnist")["partition"]["name"] == "dirichlet"
+    assert config("model.hidden=[8,4]")["model"] == {"name": "mlp", "hidden": [8, 4], "width": 1.0}
+    assert config("model.width=2", "dataset=fmnist")["model"] == {"name": "mlp", "hidden": [400], "width": 2.0}
+    with pytest.raises(UserError, match=r"partition=classes here, which has no alpha; add partition=dirichlet"):
+        config("dataset=fmnist", "partition.alpha=0.6")
+
+
+def test_an_option_asked_for_wins_over_data_set_and_protocol() -> None:
+    assert config("model=mlp400")["model"] == {"name": "mlp", "hidden": [400], "width": 1.0}
+    assert config("model=linear")["model"] == {"name": "linear"}
+    assert config("partition=classes")["partition"]["per_client"] == 2
+    devices = config("devices=equal", "dataset=fmnist")["devices"]
+    assert (devices["name"], devices["spread"], devices["rho"]) == ("equal", 1.0, 0.5)
+
+
+def test_null_is_left_open_except_where_it_means_something() -> None:
+    assert config("rounds=null")["rounds"] == 30
+    assert config("test_samples=null", "scale=smoke")["test_samples"] is None
+    assert config("devices.up=3", "devices.down=null")["devices"]["down"] is None
+
+
+def test_smoke_is_small_and_below_the_command_line() -> None:
+    small = config("scale=smoke", "dataset=fmnist")
+    assert (small["cohort"], small["epochs"], small["rounds"], small["arrivals_per_round"]) == (2, 2, 2, 2)
+    assert (small["local_unit"], small["test_samples"], small["scale"]) == ("step", 256, "smoke")
+    assert config("scale=smoke", "rounds=7")["rounds"] == 7
+    assert any("scale=paper" in line for line in resolve.describe(small))
+
+
+def test_scale_auto_takes_what_a_protocol_marks_as_heavy(monkeypatch: pytest.MonkeyPatch) -> None:
+    heavy = {"digits": {"rounds": 5, "model": {"name": "mlp", "hidden": [8]}}}
+    fake = {"name": "huge", "home": ["digits"], "datasets": {"digits": {"rounds": 999}}, "heavy": heavy}
+    known = resolve.options
+    monkeypatch.setattr(
+        resolve, "options", lambda group: known(group) | ({"huge": fake} if group == "protocol" else {})
+    )
+    on_cpu = config()
+    assert (on_cpu["protocol"], on_cpu["scale"], on_cpu["rounds"]) == ("huge", "cpu", 5)
+    assert on_cpu["model"]["hidden"] == [8]
+    on_paper = config("scale=paper")
+    assert (on_paper["scale"], on_paper["rounds"], on_paper["model"]["hidden"]) == ("paper", 999, [64])
+    assert config("engine.device=cuda")["scale"] == "paper"
+
+
+@pytest.mark.parametrize("name", resolve.options("protocol"))
+def test_protocols_set_only_what_exists(name: str) -> None:
+    content = resolve.options("protocol")[name]
+    assert content["name"] == name
+    known = {f.name for f in fields(Keys)} | {"partition", "model", "devices"}
+    for dataset, values in {**content.get("datasets", {}), **content.get("heavy", {})}.items():
+        assert dataset in registry.classes("dataset")
+        assert set(values) <= known
+    for algo, values in content.get("algo", {}).items():
+        assert set(values) <= set(registry.defaults(registry.classes("algo")[algo]))
+    assert set(content.get("home", ())) <= set(content.get("datasets", {}))
+    assert set(content.get("methods", ())) <= set(registry.classes("algo"))
+
+
+@pytest.mark.parametrize("cls", registry.classes("dataset").values())
+def test_data_sets_set_only_what_exists(cls: type[Dataset]) -> None:
+    required = {f.name for f in fields(Keys) if f.name in ("rounds", "clients", "cohort", "epochs", "lr", "target")}
+    assert required <= set(cls.defaults) <= {f.name for f in fields(Keys)} | {"partition", "model", "devices"}
+
+
+@pytest.mark.parametrize("group", SCHEMAS)
+def test_files_have_the_fields_of_their_schema(group: str) -> None:
+    for name, content in resolve.options(group).items():
+        assert set(content) <= {f.name for f in fields(SCHEMAS[group])}, name

@@ -1,0 +1,252 @@
+"""The whole run on the bundled digits, through the real loop, in one process."""
+
+import json
+import math
+import os
+import signal
+import sys
+
+import pytest
+
+from bench import run as module
+from bench.errors import UserError
+from bench.federation import checkpoint_path
+from bench.main import plan, store
+from bench.record import load, load_all
+from bench.run import run
+
+
+def config(tmp_path, *overrides):
+    store()
+    keys = [
+        "dataset=digits",
+        "clients=6",
+        "cohort=3",
+        "epochs=1",
+        "rounds=6",
+        "logger=none",
+        f"out={tmp_path / 'runs'}",
+    ]
+    (made,) = plan([*keys, *overrides], False)
+    return made
+
+
+def advancing(monkeypatch, hook):
+    """Call `hook(loop)` before each round of any loop that is built from now on."""
+    build = module.build
+
+    def built(config):
+        parts = build(config)
+        advance = parts.loop.advance
+
+        def hooked():
+            hook(parts.loop)
+            return advance()
+
+        parts.loop.advance = hooked
+        return parts
+
+    monkeypatch.setattr(module, "build", built)
+
+
+def without_times(rows):
+    return str(
+        [{key: value for key, value in row.items() if key not in ("wall_seconds", "train_seconds")} for row in rows]
+    )
+
+
+def test_the_result_says_what_was_done(tmp_path, capsys):
+    result = run(config(tmp_path, "algo=fedavg", "target=0.15", "seed=4", "eval_every=2") | {"group": "g"})
+    (found,) = load_all(tmp_path / "runs", group="g")
+    assert found.status == "finished" and found.result == result
+    assert json.loads((found.folder / "result.json").read_text()) == result
+    rows = found.rows
+    accuracy = [row["test_accuracy"] for row in rows]
+    assert [t for t, value in enumerate(accuracy, 1) if not math.isnan(value)] == [2, 4, 6]
+    assert (result["algo"], result["dataset"], result["protocol"], result["seed"]) == ("fedavg", "digits", "none", 4)
+    assert result["final_accuracy"] == accuracy[-1]
+    assert result["best_accuracy"] == max(accuracy[1::2])
+    assert result["rounds"] == len(rows) == 6
+    reached = next(t for t, value in enumerate(accuracy, 1) if value >= 0.15)
+    assert result["rounds_to_target"] == reached
+    seconds = [row["train_seconds"] for row in rows]
+    assert result["seconds_per_round"] == pytest.approx(sum(seconds) / 6)
+    assert result["seconds_to_target"] == pytest.approx(sum(seconds[:reached]))
+    # a synchronous round moves the model down to 3 devices and up again, 4 bytes a parameter
+    assert result["model"] == {"name": "mlp", "parameters": 4810}
+    assert result["upload_bytes"] == result["download_bytes"] == 6 * 3 * 4 * 4810
+    assert result["peer_bytes"] == 0
+    assert result["gradient_evaluations"] == rows[-1]["gradient_evaluations"] > 0
+    assert result["data"].keys() >= {"source", "train", "test", "classes", "clients"}
+    assert len(result["weights_sha256"]) == 64
+    assert result["versions"].keys() == {"python", "torch", "pytorch_lightning", "numpy", "fedbench"}
+    assert "git_revision" in result
+    out, err = capsys.readouterr()
+    assert "4,810 parameters" in out and "eager" in out
+    last = out.splitlines()
+    assert last[-1] == str(found.folder)
+    assert f"accuracy {100 * accuracy[-1]:.2f} %" in last[-3] and f"after {reached} rounds" in last[-3]
+    assert err.splitlines()[-1].startswith("round 6/6, accuracy")
+
+
+def test_a_missed_target_is_null_and_never(tmp_path, capsys):
+    result = run(config(tmp_path, "rounds=1", "target=0.99"))
+    assert result["rounds_to_target"] is None and result["seconds_to_target"] is None
+    assert "target 99 % never" in capsys.readouterr().out
+
+
+def test_virtual_time_ends_a_run(tmp_path):
+    whole = run(config(tmp_path, "algo=fedasync"))
+    short = run(config(tmp_path, "algo=fedasync", f"virtual_seconds={whole['virtual_seconds'] / 2}"))
+    assert short["rounds"] < whole["rounds"]
+    assert short["virtual_seconds"] == whole["virtual_seconds"] / 2
+
+
+@pytest.mark.parametrize("algo", ["fedavg", "scaffold", "fedasync"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_is_readable_and_resumes_to_the_same_end(tmp_path, monkeypatch, capfd, algo, number):
+    before = [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)]
+    whole = run(config(tmp_path / "whole", f"algo={algo}"))
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        advancing(patch, lambda loop: signal.raise_signal(number) if loop.round == 3 else None)
+        run(config(tmp_path, f"algo={algo}"))
+    (stopped,) = load_all(tmp_path / "runs")
+    assert stopped.status == "interrupted" and len(stopped.rows) == 4
+    assert checkpoint_path(stopped.folder).exists()
+    assert f"python bench.py resume={stopped.folder}" in capfd.readouterr().out
+    assert [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)] == before
+    result = run(stopped.config, resume=stopped.folder)
+    assert result["weights_sha256"] == whole["weights_sha256"]
+    (reference,) = load_all(tmp_path / "whole" / "runs")
+    assert without_times(load(stopped.folder).rows) == without_times(reference.rows)
+    assert len(load_all(tmp_path / "runs")) == 1
+
+
+def test_a_second_ctrl_c_stops_at_once_and_the_run_starts_over(tmp_path, monkeypatch):
+    def twice(loop):
+        if loop.round == 2:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+
+    whole = run(config(tmp_path / "whole"))
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        advancing(patch, twice)
+        run(config(tmp_path))
+    (stopped,) = load_all(tmp_path / "runs")
+    assert len(stopped.rows) == 2 and not checkpoint_path(stopped.folder).exists()
+    assert run(stopped.config, resume=stopped.folder)["weights_sha256"] == whole["weights_sha256"]
+    assert [row["round"] for row in load(stopped.folder).rows] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_signal_in_the_last_round_does_not_matter(tmp_path, monkeypatch):
+    advancing(monkeypatch, lambda loop: signal.raise_signal(signal.SIGINT) if loop.round == 5 else None)
+    assert run(config(tmp_path))["rounds"] == 6
+
+
+def test_an_error_keeps_the_rows_and_frees_the_record(tmp_path, monkeypatch):
+    def fail(loop):
+        if loop.round == 2:
+            raise RuntimeError("boom")
+
+    advancing(monkeypatch, fail)
+    with pytest.raises(RuntimeError, match="boom"):
+        run(config(tmp_path))
+    (found,) = load_all(tmp_path / "runs")
+    assert found.status == "interrupted" and len(found.rows) == 2
+
+
+def test_a_finished_run_is_not_run_again(tmp_path):
+    run(config(tmp_path, "rounds=1"))
+    (found,) = load_all(tmp_path / "runs")
+    with pytest.raises(UserError, match="finished already"):
+        run(found.config, resume=found.folder)
+
+
+def test_wandb_stays_offline_silent_and_inside_the_folder(tmp_path, monkeypatch, capfd):
+    for name in ("home", "here"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for key, value in {"HOME": tmp_path / "home", "WANDB_CACHE_DIR": "", "WANDB_DATA_DIR": ""}.items():
+        monkeypatch.setenv(key, str(value))
+    result = run(config(tmp_path, "rounds=2", "logger=wandb") | {"group": "many"})
+    out, err = capfd.readouterr()
+    assert "wandb:" not in out + err and "W&B" not in out + err
+    assert not list((tmp_path / "home").iterdir()) and not list((tmp_path / "here").iterdir())
+    (found,) = load_all(tmp_path / "runs")
+    (log,) = found.folder.glob(f"wandb/offline-run-*/run-{found.id}.wandb")
+    content = log.read_bytes()
+    for text in (found.id, "many", "test_accuracy", "weights_sha256", result["weights_sha256"], "batch_size"):
+        assert text.encode() in content
+    (table,) = found.folder.glob("wandb/offline-run-*/files/media/table/results*.json")
+    columns, (row,) = (json.loads(table.read_text())[key] for key in ("columns", "data"))
+    assert dict(zip(columns, row, strict=True))["final_accuracy"] == result["final_accuracy"]
+
+
+def test_online_needs_a_key(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("WANDB_API_KEY", "NETRC"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UserError, match="WANDB_API_KEY"):
+        run(config(tmp_path, "logger=wandb_online"))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_git_revision_is_of_this_checkout_or_nothing(monkeypatch, tmp_path):
+    elsewhere = tmp_path / "bench" / "run.py"
+    monkeypatch.setattr(module, "__file__", str(elsewhere))
+    elsewhere.parent.mkdir()
+    assert module._git_revision() is None
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+
+    def call(*words):
+        assert module.subprocess.run([*git, *words], capture_output=True).returncode == 0
+
+    call("init")
+    assert module._git_revision() is None
+    (tmp_path / "a.py").write_text("1")
+    (tmp_path / "notes.txt").write_text("not code")
+    call("add", "a.py")
+    call("commit", "-m", "x")
+    revision = module._git_revision()
+    assert len(revision) == 40
+    (tmp_path / "b.py").write_text("new code")
+    assert module._git_revision() == f"{revision}-dirty"
+    inner = tmp_path / "venv" / "bench" / "run.py"  # installed somewhere below another project's checkout
+    inner.parent.mkdir(parents=True)
+    monkeypatch.setattr(module, "__file__", str(inner))
+    assert module._git_revision() is None
+
+
+def test_the_bar_on_a_terminal_fits_its_line(monkeypatch):
+    class Terminal:
+        text = ""
+
+        def isatty(self):
+            return True
+
+        def write(self, text):
+            self.text += text
+
+        def flush(self):
+            pass
+
+    monkeypatch.setattr("bench.progress.REDRAW_SECONDS", 0)
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((60, 24)))
+    terminal = Terminal()
+    progress = module.Progress(terminal)
+    progress.begin(0.0)
+    for t in range(1, 4):
+        progress.update(f"round {t}/4", t / 4, t / 10 if t != 2 else None)
+    lines = terminal.text.split("\r")[1:]
+    assert all(len(line) < 60 for line in lines)
+    assert "round 2/4  accuracy 10.0 %" in lines[1] and lines[2].count("━") > lines[1].count("━") > 0
+    assert lines[2].rstrip().endswith("left")
+    progress.end()
+    assert terminal.text.endswith("\r") and sys.stderr is not terminal
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.04, "0.0 s"), (9.5, "9.5 s"), (59, "59 s"), (65, "1:05"), (3725, "1:02:05")]
+)
+def test_durations_read_well(seconds, text):
+    assert module.duration(seconds) == text

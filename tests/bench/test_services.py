@@ -1,0 +1,104 @@
+"""What a method may ask the run for: layer outputs, a trained head, the trace of a run of FedAvg."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from torch import nn
+
+from algorithms.base import Algorithm, Upload
+from bench.assemble import build
+from bench.loop import FederatedLoop
+from bench.main import plan, store
+
+
+@pytest.fixture
+def parts():
+    store()
+    small = ["dataset=digits", "clients=6", "cohort=3", "rounds=3", "batch_size=20", "test_samples=64"]
+    return build(plan(small, multirun=False)[0])
+
+
+def forward(layout, w, x):
+    first, bias, second, offset = layout.views(w)
+    hidden = torch.relu(x @ first.T + bias)
+    return hidden, (hidden @ second.T + offset)
+
+
+def test_layer_outputs_are_those_after_the_activation_and_the_softmax(parts):
+    fed, layout = parts.loop.fed, parts.loop.engine.layout
+    batches = parts.loop.engine.batches
+    models = torch.stack([parts.loop.server["w"], 2 * parts.loop.server["w"]])
+    outputs = fed.layer_outputs(models, "train")
+    first_five = torch.cat([(batches.y == c).nonzero()[:5, 0] for c in range(10)])
+    assert [tuple(o.shape) for o in outputs] == [(2, 50, 64), (2, 50, 10)]
+    for k in range(2):
+        hidden, logits = forward(layout, models[k], batches.load(first_five)[0])
+        torch.testing.assert_close(outputs[0][k], hidden)
+        torch.testing.assert_close(outputs[1][k], logits.softmax(1))
+    assert not torch.equal(fed.layer_outputs(models, "test")[0], outputs[0])
+
+
+def test_the_head_is_trained_on_features_and_nothing_else_moves(parts):
+    fed, layout = parts.loop.fed, parts.loop.engine.layout
+    w = parts.loop.server["w"]
+    features, labels = torch.randn(30, 64), torch.arange(30) % 10
+    fitted = fed.fit_head(w, features, labels, 3, 0.5)
+    head = nn.Linear(64, 10)
+    with torch.no_grad():
+        for p, value in zip(head.parameters(), layout.views(w)[2:], strict=True):
+            p.copy_(value)
+    optimiser = torch.optim.SGD(head.parameters(), lr=0.5)
+    for _ in range(3):
+        optimiser.zero_grad()
+        nn.functional.cross_entropy(head(features), labels).backward()
+        optimiser.step()
+    body = layout.part("body")
+    assert torch.equal(fitted[body], w[body])
+    torch.testing.assert_close(fitted[~body], layout.flatten(list(head.parameters())))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prototypes(Algorithm):
+    @property
+    def need(self):
+        return frozenset({"prototypes"})
+
+    def upload(self, jobs, trained, fed):
+        extra = {"means": trained.prototypes, "counts": trained.counts, "end": trained.end}
+        return Upload(trained.end - jobs.received, extra=extra)
+
+    def aggregate(self, server, updates, fed):
+        return {**server, **updates.extra, "client": updates.client}
+
+
+def test_prototypes_are_the_class_means_of_what_enters_the_head(parts):
+    old = parts.loop
+    loop = FederatedLoop(Prototypes(), old.fed, old.engine, old.devices, old.rules, old.server["w"])
+    loop.advance()
+    batches, seen = old.engine.batches, loop.server
+    for k, client in enumerate(seen["client"].tolist()):
+        x, y = batches.load(batches.clients[client])
+        hidden, _ = forward(old.engine.layout, seen["end"][k], x)
+        for c in range(10):
+            assert seen["counts"][k, c] == (y == c).sum()
+            expected = hidden[y == c].mean(0) if (y == c).any() else torch.zeros(64)
+            torch.testing.assert_close(seen["means"][k, c], expected)
+
+
+def test_the_prerun_is_a_run_of_fedavg_with_the_same_seeds(parts):
+    traces = [parts.loop.fed.trace(version) for version in range(3)]
+    for trace in traces:
+        torch.testing.assert_close(trace.w[0], parts.loop.server["w"])  # all start from the server's model
+        parts.loop.advance()
+        assert trace.w.shape == (3, 4810)
+        assert trace.gradient.shape == (2, 4810)
+        assert trace.reached.tolist() == [3, 3, 3]
+
+
+def test_a_federation_without_data_says_so():
+    store()
+    fed = build(plan(["dataset=digits"], multirun=False)[0]).loop.fed
+    bare = replace(fed, trace=type(fed).trace)
+    with pytest.raises(RuntimeError, match="no data"):
+        bare.trace(0)

@@ -1,0 +1,16 @@
+"""One thread per test process: two on each of two cores make a step fifty times slower."""
+
+import os
+
+import pytest
+import torch
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch):
+    """Each test runs in a folder of its own, so that nothing is written into the tree."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith(("FEDBENCH_GROUP", "WANDB_"))]:
+        monkeypatch.delenv(name)
