@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
-from bench import speed
+from bench.errors import UserError, unknown
+from datamodules.base import DataError
 
-VERBS = {"speed": (speed.main, "how fast local training is here, against a plain loop")}
+VERBS = {
+    "replay": "re-run a record and say whether the weights are the same, bit for bit",
+    "speed": "how fast local training is here, against a plain loop",
+}
 
 
 def main(argv: list[str]) -> int:
     if not argv or argv[0] in ("-h", "--help"):
         print("python -m bench VERB [options]\n")
-        print("\n".join(f"  {verb:10} {text}" for verb, (_, text) in VERBS.items()))
+        print("\n".join(f"  {verb:10} {text}" for verb, text in VERBS.items()))
         print("\nA benchmark itself is started with python bench.py; see python bench.py --help.")
         return 0
-    if argv[0] not in VERBS:
-        print(f"error: Unknown verb '{argv[0]}'; choose from {', '.join(VERBS)}.", file=sys.stderr)
+    try:
+        if argv[0] not in VERBS:
+            raise unknown("verb", argv[0], VERBS)
+        code: int = import_module(f"bench.{argv[0]}").main(argv[1:])
+        return code
+    except (UserError, DataError) as error:
+        print(f"error: {error}", file=sys.stderr)
         return 2
-    VERBS[argv[0]][0](argv[1:])
-    return 0
 
 
 if __name__ == "__main__":

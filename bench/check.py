@@ -46,6 +46,7 @@ RULES: dict[str, tuple[str, Test]] = {
     "sampling": _choice("with_replacement", "without_replacement"),
     "aggregation": _choice("arrived", "cached"),
     "schedule": _choice("sync", "async"),
+    "on_divergence": _choice("stop", "drop"),
     "scale": _choice("auto", "paper", "cpu", "smoke"),
     "devices.straggler": _choice("tau", "epochs"),
     "engine.device": _choice("auto", "cpu", "cuda"),

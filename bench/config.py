@@ -47,6 +47,9 @@ class Keys:
         default=None, metadata=about("uploads in a reporting round; null: the algorithm's schedule decides")
     )
     virtual_seconds: float | None = field(default=None, metadata=about("stop at this time of the virtual clock"))
+    on_divergence: str = field(
+        default="stop", metadata=about("a loss or update that is not finite: stop | drop (leave that client out)")
+    )
     seed: int = field(default=0, metadata=about("of every random stream"))
     eval_every: int = field(default=1, metadata=about("rounds between evaluations"))
     test_samples: int | None = field(default=None, metadata=about("evaluate on so many test samples; null: all"))

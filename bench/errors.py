@@ -10,6 +10,17 @@ class UserError(ValueError):
     """One sentence that names what was given and what is allowed."""
 
 
+class Diverged(UserError):
+    """A loss or an update that is not a finite number; the record is kept."""
+
+    def __init__(self, round: int, client: int | None, what: str) -> None:
+        who = "the aggregated model" if client is None else f"client {client}"
+        self.facts = {"round": round, "client": client, "what": what}
+        super().__init__(
+            f"Round {round}: {who} diverged ({what}); try a smaller lr, or on_divergence=drop, which leaves it out."
+        )
+
+
 def unknown(what: str, given: str, known: Iterable[str], listing: str | None = None) -> UserError:
     """The error for a name that does not exist, with the nearest ones that do."""
     names = sorted(known)

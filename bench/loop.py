@@ -15,6 +15,7 @@ from torch import Tensor
 from algorithms.base import Algorithm, Fed, Schedule, State, Trace, Updates
 from bench.clock import Clock, Devices, Event, Kind
 from bench.engine.eager import Eager, TraceSums
+from bench.errors import Diverged
 from bench.jobs import Job, Result, gather, stack, store, weights
 from bench.memory import Memory
 from bench.traffic import Traffic
@@ -30,6 +31,7 @@ class Rules:
     aggregation: str = "arrived"
     arrivals_per_round: int | None = None  # None: the buffer
     virtual_seconds: float = math.inf
+    on_divergence: str = "stop"
     batch: int | None = None  # jobs trained in one engine call; None: what fits into 2^25 numbers, at most 256
 
 
@@ -56,7 +58,7 @@ class FederatedLoop:
         self.cache = Memory({"w": w0}, fed.clients)  # aggregation=cached: the devices' last models
         self.personal = engine.layout.part(algo.personal)
         self.clock, self.traffic = Clock(), Traffic(algo, fed, ~self.personal)
-        self.version = self.round = self.arrivals = self.evaluations = self.next_job = 0
+        self.version = self.round = self.arrivals = self.evaluations = self.next_job = self.dropped = 0
         self.dispatches: Counter[int] = Counter()
         self.jobs: dict[int, Job] = {}  # in flight
         self.arrived: list[Job] = []  # in the buffer
@@ -93,6 +95,7 @@ class FederatedLoop:
             "staleness_mean": sum(tally.staleness) / len(tally.staleness) if tally.staleness else math.nan,
             "staleness_max": max(tally.staleness, default=math.nan),
             "gradient_evaluations": self.evaluations,
+            "dropped": self.dropped,
             "train_seconds": time.perf_counter() - begin,
             **self.algo.report(self.server, self.fed),
         }
@@ -114,14 +117,15 @@ class FederatedLoop:
             return everyone
         return self.devices.draw(self.version, everyone, places)
 
-    def _next(self, contributors: list[int]) -> list[int]:
-        """Who follows an aggregation. All devices at work: the contributors; otherwise drawn from the idle ones,
-        which in a synchronous schedule are all."""
+    def _next(self, freed: list[int]) -> list[int]:
+        """Who takes the freed places. All devices at work: the same ones; otherwise drawn from the idle, which in a
+        synchronous schedule are all."""
         if not self.sync and self.rules.schedule.concurrency == self.fed.clients:
-            return contributors
-        busy = {job.client for job in self.jobs.values()}
+            return freed
+        busy = {job.client for job in (*self.jobs.values(), *self.arrived)}
         idle = [client for client in range(self.fed.clients) if client not in busy]
-        return self.devices.draw(self.version, idle, self.rules.schedule.buffer)
+        places = self.rules.schedule.buffer if self.sync else len(freed)
+        return self.devices.draw(self.version, idle, places)
 
     def _dispatch(self, drawn: Sequence[int], again: bool = False) -> None:
         """Sends the current model. What a job will send, to whom, and when it arrives is known from here on."""
@@ -210,6 +214,9 @@ class FederatedLoop:
         self.traffic.up += job.bytes_up
         self.evaluations += result.evaluations
         self.arrivals += job.count
+        if what := _not_finite(result):
+            self._drop(job, what, tally)
+            return
         weight = float(self.fed.samples[job.client]) * job.count
         tally.loss += result.loss * weight
         tally.weight += weight
@@ -219,9 +226,22 @@ class FederatedLoop:
         if not self.jobs if self.sync else places >= self.rules.schedule.buffer:
             self._aggregate(tally)
 
+    def _drop(self, job: Job, what: str, tally: Tally) -> None:
+        """A device whose training diverged counts as arrived but not in any mean, and starts afresh."""
+        if self.rules.on_divergence == "stop":
+            raise Diverged(self.round + 1, job.client, what)
+        self.dropped += 1
+        if not self.sync:
+            self._dispatch(self._next([job.client] * job.count))
+        elif not self.jobs:
+            self._aggregate(tally)
+
     def _aggregate(self, tally: Tally) -> None:
         jobs = sorted(self.arrived, key=lambda job: job.client)
-        self.server = self.algo.aggregate(self.server, self._updates(jobs), self.fed)
+        if jobs:  # all of a cohort may have been dropped
+            self.server = self.algo.aggregate(self.server, self._updates(jobs), self.fed)
+            if not self.server["w"].isfinite().all():
+                raise Diverged(self.round + 1, None, "it is not finite although every update was")
         tally.staleness += [self.version - job.version for job in jobs]
         self.arrived, self.trace = [], None
         contributors = [job.client for job in jobs for _ in range(job.count)]
@@ -300,5 +320,11 @@ class FederatedLoop:
         self.arrived = [Job.from_state(job) for job in state["arrived"]]
 
 
-_COUNTERS = ("version", "round", "arrivals", "evaluations", "next_job", "out_of_time")
+def _not_finite(result: Result) -> str | None:
+    if not math.isfinite(result.loss):
+        return f"its loss is {result.loss}"
+    return None if result.delta.isfinite().all() else "its update is not finite"
+
+
+_COUNTERS = ("version", "round", "arrivals", "evaluations", "next_job", "dropped", "out_of_time")
 _PARTS = ("clock", "traffic", "memory", "cache")

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
-import platform
 import signal
-import subprocess
 import threading
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from bench import tracking
+from bench import facts, tracking
 from bench.assemble import Parts, build
+from bench.errors import Diverged
 from bench.metrics import MB, rounds_to_target
 from bench.progress import Progress, duration
 from bench.record import COLUMNS, Record, Row
@@ -40,7 +38,11 @@ def run(config: dict[str, Any], *, resume: Path | None = None) -> dict[str, Any]
         record = record or Record.create(config)
         print(f"size       {parts.model['parameters']:,} parameters\nengine     {parts.loop.engine.name}", flush=True)
         logger = tracking.start(config, record.folder)
-        _fit(config, parts, record, logger)
+        try:
+            _fit(config, parts, record, logger)
+        except Diverged as error:
+            record.finish(_result(config, parts, record) | {"final_accuracy": None, "diverged": error.facts})
+            raise
         result = _result(config, parts, record)
         record.finish(result)
     finally:
@@ -117,10 +119,11 @@ def _stop_signals(federation: Federation) -> Iterator[None]:
 
 
 def _result(config: Mapping[str, Any], parts: Parts, record: Record) -> dict[str, Any]:
-    rows, last = record.rows, record.rows[-1]
+    rows = record.rows
+    last = rows[-1] if rows else defaultdict(lambda: math.nan)  # diverged in its first round
     accuracy = [row["test_accuracy"] for row in rows]
     reached = rounds_to_target(accuracy, config["target"])
-    common = {*COLUMNS, "version", "gradient_evaluations", "train_seconds"}
+    common = {*COLUMNS, "version", "gradient_evaluations", "dropped", "train_seconds"}
     return {
         "id": record.folder.name,
         "group": config.get("group"),
@@ -129,11 +132,11 @@ def _result(config: Mapping[str, Any], parts: Parts, record: Record) -> dict[str
         "rounds": len(rows),
         "aggregations": last["version"],
         "final_accuracy": last["test_accuracy"],
-        "best_accuracy": max(value for value in accuracy if not math.isnan(value)),
+        "best_accuracy": max((value for value in accuracy if not math.isnan(value)), default=None),
         "final_loss": last["test_loss"],
         "target": config["target"],
         "rounds_to_target": reached,
-        "seconds_per_round": _training(rows) / len(rows),
+        "seconds_per_round": _training(rows) / max(len(rows), 1),
         "seconds_to_target": None if reached is None else _training(rows[:reached]),
         "wall_seconds": last["wall_seconds"],
         "virtual_seconds": last["virtual_seconds"],
@@ -145,9 +148,9 @@ def _result(config: Mapping[str, Any], parts: Parts, record: Record) -> dict[str
         "data": parts.data,
         "model": parts.model,
         "engine": parts.loop.engine.name,
-        "weights_sha256": hashlib.sha256(parts.loop.server["w"].detach().cpu().numpy().tobytes()).hexdigest(),
-        "git_revision": _git_revision(),
-        "versions": _versions(),
+        "dropped": parts.loop.dropped,
+        "weights_sha256": facts.digest(parts.loop.server["w"]),
+        **facts.surroundings(),
     }
 
 
@@ -167,28 +170,3 @@ def _last_lines(result: Mapping[str, Any], folder: Path) -> str:
         f"{result['upload_bytes'] / MB:.1f} MB up, {result['download_bytes'] / MB:.1f} MB down{peer}\n"
         f"{folder}"
     )
-
-
-def _git_revision() -> str | None:
-    """Of the checkout this code runs from, "-dirty" if its code or settings differ from the commit."""
-    root = Path(__file__).resolve().parents[1]
-
-    def git(*words: str) -> str:
-        # without the caller's GIT_DIR, and without a lock on the index
-        env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-        command = ["git", "-C", str(root), "--no-optional-locks", *words]
-        return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.strip()
-
-    try:
-        if Path(git("rev-parse", "--show-toplevel")).resolve() != root:
-            return None
-        revision = git("rev-parse", "HEAD")
-        changed = git("status", "--porcelain", "--", "*.py", "*.yaml", "pyproject.toml")
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return f"{revision}-dirty" if changed else revision
-
-
-def _versions() -> dict[str, str]:
-    packages = {"torch": "torch", "pytorch_lightning": "pytorch-lightning", "numpy": "numpy", "fedbench": "fedbench"}
-    return {"python": platform.python_version(), **{name: version(package) for name, package in packages.items()}}

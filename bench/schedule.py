@@ -28,6 +28,8 @@ def rules(config: Mapping[str, Any], algo: Algorithm, fed: Fed) -> Rules:
     name = config["algo"]["name"]
     if not sync and "trace" in algo.need:
         raise UserError(f"{name} averages over the devices of a round and needs a synchronous schedule.")
+    if config["on_divergence"] == "drop" and "trace" in algo.need:
+        raise UserError(f"on_divergence=drop is not possible with {name}, which averages over all devices of a round.")
     if config["aggregation"] == "cached" and not algo.cacheable:
         raise UserError(f"aggregation=cached is not possible with {name}, which uses more than the devices' models.")
     return Rules(
@@ -37,6 +39,7 @@ def rules(config: Mapping[str, Any], algo: Algorithm, fed: Fed) -> Rules:
         aggregation=config["aggregation"],
         arrivals_per_round=config["arrivals_per_round"] or (fed.clients if buffer == 1 and not sync else buffer),
         virtual_seconds=config["virtual_seconds"] or math.inf,
+        on_divergence=config["on_divergence"],
         batch=config["engine"]["batch"],
     )
 

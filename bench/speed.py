@@ -155,7 +155,7 @@ def measure(load: Workload, repetitions: int) -> dict[str, dict[str, float]]:
     }
 
 
-def main(argv: Sequence[str]) -> None:
+def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser("python -m bench speed", description=__doc__)
     parser.add_argument("--workloads", default=",".join(WORKLOADS), help="comma-separated: %(default)s")
     parser.add_argument("--repetitions", type=int, default=7)
@@ -174,3 +174,4 @@ def main(argv: Sequence[str]) -> None:
             print(f"{name:14} {variant:12} {1000 * value:8.1f} ms a round   {base / value:5.2f} x plain", flush=True)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1) + "\n")
+    return 0

@@ -86,6 +86,7 @@ KEYS = {
     "weighting": "size",
     "sampling": "without_replacement",
     "aggregation": "arrived",
+    "on_divergence": "stop",
     "seed": 0,
     "deep": 0,
     "batch": None,
@@ -135,7 +136,8 @@ def quadratic(
     fewer than the key `epochs` (default: the most) makes a straggler. Synchronous: `cohorts[t]` lists the clients of
     round t, a repeated one was drawn twice; without it the loop draws `cohort` (default: all). Asynchronous: all start
     at time 0 and links are instant. `deep=k`: the last k coordinates are the deep layer and the head. Other keys:
-    concurrency, buffer, momentum, weight_decay, weighting, sampling, aggregation, seed, batch.
+    concurrency, buffer, momentum, weight_decay, weighting, sampling, aggregation, on_divergence,
+    seed, batch.
     """
     fields = {name.removeprefix("algo."): keys.pop(name) for name in list(keys) if name.startswith("algo.")}
     for name in keys:
@@ -192,6 +194,7 @@ def quadratic(
             rounds=sys.maxsize,  # counted here, in aggregations
             weighting=key["weighting"],
             aggregation=key["aggregation"],
+            on_divergence=key["on_divergence"],
             arrivals_per_round=1,
             batch=key["batch"],
         ),

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from bench import facts
 from bench import run as module
 from bench.errors import UserError
 from bench.federation import checkpoint_path
@@ -193,28 +194,28 @@ def test_online_needs_a_key(tmp_path, monkeypatch):
 
 def test_git_revision_is_of_this_checkout_or_nothing(monkeypatch, tmp_path):
     elsewhere = tmp_path / "bench" / "run.py"
-    monkeypatch.setattr(module, "__file__", str(elsewhere))
+    monkeypatch.setattr(facts, "__file__", str(elsewhere))
     elsewhere.parent.mkdir()
-    assert module._git_revision() is None
+    assert facts.git_revision() is None
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
 
     def call(*words):
-        assert module.subprocess.run([*git, *words], capture_output=True).returncode == 0
+        assert facts.subprocess.run([*git, *words], capture_output=True).returncode == 0
 
     call("init")
-    assert module._git_revision() is None
+    assert facts.git_revision() is None
     (tmp_path / "a.py").write_text("1")
     (tmp_path / "notes.txt").write_text("not code")
     call("add", "a.py")
     call("commit", "-m", "x")
-    revision = module._git_revision()
+    revision = facts.git_revision()
     assert len(revision) == 40
     (tmp_path / "b.py").write_text("new code")
-    assert module._git_revision() == f"{revision}-dirty"
+    assert facts.git_revision() == f"{revision}-dirty"
     inner = tmp_path / "venv" / "bench" / "run.py"  # installed somewhere below another project's checkout
     inner.parent.mkdir(parents=True)
-    monkeypatch.setattr(module, "__file__", str(inner))
-    assert module._git_revision() is None
+    monkeypatch.setattr(facts, "__file__", str(inner))
+    assert facts.git_revision() is None
 
 
 def test_the_bar_on_a_terminal_fits_its_line(monkeypatch):

@@ -1,0 +1,76 @@
+"""Re-runs a record from its config and says whether the weights are the same, bit for bit."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench import facts
+from bench.errors import Diverged, UserError
+from bench.progress import Progress
+from bench.record import Row, Run, load
+
+TIMES = ("wall_seconds", "train_seconds")
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser("python -m bench replay", description=__doc__)
+    parser.add_argument("run", type=Path, help="the folder of a finished run, runs/<id>")
+    run = load(parser.parse_args(argv).run)
+    if run.result is None:
+        raise UserError(f"{run.folder} is {run.status}, so there is no result to compare with: see resume=.")
+    rows, sha = _again(run)
+    same = sha == run.result["weights_sha256"]
+    if same:
+        print(f"identical: {len(rows)} rounds end in the recorded weights, sha256 {sha[:16]}...")
+        return 0
+    print(f"different: recorded weights {run.result['weights_sha256'][:16]}..., now {sha[:16]}...")
+    print(_first_difference(run.rows, rows))
+    changes = list(_changes(run.result, facts.surroundings()))
+    print("\n".join(f"  {name}: recorded {then}, now {now}" for name, then, now in changes))
+    if not changes:
+        print("  No recorded version or machine fact differs: please report this run as a bug.")
+    return 1
+
+
+def _again(run: Run) -> tuple[list[Row], str]:
+    from bench.assemble import build
+
+    parts, progress, rows = build(run.config), Progress(), []
+    loop, rounds = parts.loop, max(len(run.rows), 1)
+    progress.begin(0.0)
+    try:
+        while not loop.finished:
+            rows.append(loop.advance())
+            progress.update(f"round {loop.round}/{rounds}", loop.round / rounds, None)
+    except Diverged as error:
+        print(f"it diverges in round {error.facts['round']}, recorded: {run.result and run.result.get('diverged')}")
+    finally:
+        progress.end()
+    return rows, facts.digest(loop.server["w"])
+
+
+def _first_difference(then: Sequence[Row], now: Sequence[Row]) -> str:
+    for old, new in zip(then, now, strict=False):
+        columns = [name for name in new if name not in TIMES and not _same(old.get(name), new[name])]
+        if columns:
+            name = columns[0]
+            return f"  from round {new['round']} on: {name} was {old.get(name)}, is {new[name]}"
+    return f"  the rounds agree in all they recorded ({len(then)} then, {len(now)} now)"
+
+
+def _same(a: float | None, b: float) -> bool:
+    return a == b or (a is not None and math.isnan(a) and math.isnan(b))
+
+
+def _changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Facts that differ, those inside "versions" and "machine" by their own names."""
+    for name, value in now.items():
+        old = then.get(name)
+        if isinstance(value, Mapping):
+            yield from _changes(old or {}, value)
+        elif old != value:
+            yield name, old, value
