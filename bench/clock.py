@@ -83,8 +83,8 @@ class Devices:
     def grant(
         self, version: int, clients: Sequence[int], dispatch: Sequence[int], epochs: int, sync: bool
     ) -> list[int]:
-        """Local epochs each device will finish. Synchronous: a share rho of the cohort is late, drawn by round;
-        asynchronous: each dispatch is late with probability rho."""
+        """Local epochs each device will finish. Synchronous: a share rho of the cohort's devices (rounded; one drawn
+        twice is one) is late, drawn by round; asynchronous: each dispatch is late with probability rho."""
         granted = [epochs] * len(clients)
         if not self.rho:
             return granted

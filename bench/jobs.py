@@ -27,6 +27,12 @@ class Result:
     loss: float
     evaluations: int
 
+    def state_dict(self) -> dict[str, Any]:
+        """Rows are cloned: they are views, and with one a file would hold the whole batch. The device's memory has
+        been written already."""
+        extra = {name: value.clone() for name, value in self.extra.items()}
+        return {**vars(self), "delta": self.delta.clone(), "extra": extra, "mine": {}, "gradient": None}
+
 
 @dataclass
 class Job:
@@ -54,7 +60,7 @@ class Job:
         """A result in flight is recomputed after a resume; one that waits in the buffer is stored, because the
         device's memory it was computed from has been overwritten."""
         state = {name: value for name, value in vars(self).items() if name != "result"}
-        return {**state, "result": dict(vars(self.result)) if with_result and self.result else None}
+        return {**state, "result": self.result.state_dict() if with_result and self.result else None}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Job:
@@ -158,6 +164,29 @@ def gather(
         model=model,
         weight=weights(count, samples, weighting),
         extra={name: torch.stack([result.extra[name] for result in results]) for name in results[0].extra},
+    )
+
+
+def everyone(cache: Memory, w: Tensor, fed: Fed, weighting: str) -> Updates:
+    """aggregation=cached: every device's last model, the initial one of those never heard of."""
+    model = cache.rows("w")
+    nothing, one = torch.zeros_like(fed.samples), torch.ones_like(fed.samples)
+    return Updates(
+        client=torch.arange(fed.clients, device=w.device),
+        version=nothing,
+        staleness=nothing,
+        samples=fed.samples,
+        count=one,
+        epochs=nothing,
+        steps=nothing,
+        units=nothing,
+        lr_sum=nothing,
+        loss=nothing,
+        layers=fed.all_layers.expand(fed.clients, -1),
+        received=w.expand_as(model),
+        delta=model - w,
+        model=model,
+        weight=weights(one, fed.samples, weighting),
     )
 
 

@@ -16,7 +16,7 @@ from algorithms.base import Algorithm, Fed, Schedule, State, Trace, Updates
 from bench.clock import Clock, Devices, Event, Kind
 from bench.engine.eager import Eager, TraceSums
 from bench.errors import Diverged
-from bench.jobs import Job, Result, gather, stack, store, weights
+from bench.jobs import Job, Result, everyone, gather, stack, store
 from bench.memory import Memory
 from bench.traffic import Traffic
 
@@ -29,7 +29,7 @@ class Rules:
     rounds: int
     weighting: str = "size"
     aggregation: str = "arrived"
-    arrivals_per_round: int | None = None  # None: the buffer
+    arrivals_per_round: int | None = None  # asynchronous schedules; None: the buffer
     virtual_seconds: float = math.inf
     on_divergence: str = "stop"
     batch: int | None = None  # jobs trained in one engine call; None: what fits into 2^25 numbers, at most 256
@@ -51,6 +51,7 @@ class FederatedLoop:
         self.algo, self.fed, self.engine, self.devices, self.rules = algo, fed, engine, devices, rules
         self.sync = rules.schedule.concurrency == rules.schedule.buffer
         self.arrivals_per_round = rules.arrivals_per_round or rules.schedule.buffer
+        self.sync_stragglers = self.sync and rules.schedule.buffer > 1
         self.batch = rules.batch or max(1, min(256, 2**25 // w0.numel()))
         self.server = algo.init_server(w0, fed)
         personal = {} if algo.personal == "none" else {"w": w0}
@@ -73,11 +74,13 @@ class FederatedLoop:
         return self.out_of_time or self.round >= self.rules.rounds
 
     def advance(self) -> dict[str, float]:
-        """Runs until `arrivals_per_round` more uploads are in; returns the round's row for metrics.csv."""
+        """Runs to the next aggregation of a synchronous schedule, or until `arrivals_per_round` more uploads are in;
+        returns the round's row for metrics.csv."""
         begin, tally = time.perf_counter(), Tally()
         if not self.jobs:
             self._dispatch(self._first())
-        while self.arrivals < (self.round + 1) * self.arrivals_per_round:
+        version = self.version
+        while self.version == version if self.sync else self.arrivals < (self.round + 1) * self.arrivals_per_round:
             if self.clock.next_time() > self.rules.virtual_seconds:
                 self.out_of_time = True
                 self.clock.now = self.rules.virtual_seconds
@@ -134,7 +137,7 @@ class FederatedLoop:
         if not again:
             self.dispatches.update(clients)
         numbers = [self.dispatches[client] - 1 for client in clients]
-        granted = self.devices.grant(self.version, clients, numbers, self.fed.epochs, self.sync)
+        granted = self.devices.grant(self.version, clients, numbers, self.fed.epochs, self.sync_stragglers)
         layers = self.algo.sends(self.version, self.fed)
         up = self.traffic.upload_size(layers)
         broadcast = self.sent[self.version] = {name: self.server[name] for name in self.algo.broadcast}
@@ -199,7 +202,7 @@ class FederatedLoop:
 
     def _will_arrive(self) -> list[Job]:
         """Started, untrained jobs whose upload can still count before the run ends, earliest first."""
-        left = self.rules.rounds * self.arrivals_per_round - self.arrivals
+        left = math.inf if self.sync else self.rules.rounds * self.arrivals_per_round - self.arrivals
         found = []
         for job in sorted(self.jobs.values(), key=lambda job: (job.arrival, job.client)):
             if left <= 0 or job.arrival > self.rules.virtual_seconds:
@@ -245,11 +248,8 @@ class FederatedLoop:
         tally.staleness += [self.version - job.version for job in jobs]
         self.arrived, self.trace = [], None
         contributors = [job.client for job in jobs for _ in range(job.count)]
-        again = self.algo.again(self.server, self.fed)
-        if again:
-            self.arrivals -= len(contributors)
-        else:
-            self.version += 1
+        again = self.sync and self.algo.again(self.server, self.fed)
+        self.version += 0 if again else 1
         needed = {job.version for job in self.jobs.values()}
         self.sent = {version: state for version, state in self.sent.items() if version in needed}
         self._dispatch(contributors if again else self._next(contributors), again)
@@ -267,31 +267,7 @@ class FederatedLoop:
             self.cache.write(
                 job.client, {"w": torch.where(there, updates.model[k], self.cache.read([job.client])["w"][0])}
             )
-        return self._everyone(updates)
-
-    def _everyone(self, updates: Updates) -> Updates:
-        """aggregation=cached: every device's last model, the initial one of those never heard of."""
-        fed, model = self.fed, self.cache.rows("w")
-        nothing, one = torch.zeros_like(fed.samples), torch.ones_like(fed.samples)
-        return replace(
-            updates,
-            client=torch.arange(fed.clients, device=model.device),
-            version=nothing,
-            staleness=nothing,
-            samples=fed.samples,
-            count=one,
-            epochs=nothing,
-            steps=nothing,
-            units=nothing,
-            lr_sum=nothing,
-            loss=nothing,
-            layers=fed.all_layers.expand(fed.clients, -1),
-            received=self.server["w"].expand_as(model),
-            delta=model - self.server["w"],
-            model=model,
-            weight=weights(one, fed.samples, self.rules.weighting),
-            extra={},
-        )
+        return everyone(self.cache, w, self.fed, self.rules.weighting)
 
     def state_dict(self) -> dict[str, Any]:
         """Tensors, numbers, strings, dicts and lists only, so that it can be loaded with weights_only."""

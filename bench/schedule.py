@@ -37,7 +37,7 @@ def rules(config: Mapping[str, Any], algo: Algorithm, fed: Fed) -> Rules:
         rounds=config["rounds"],
         weighting=config["weighting"],
         aggregation=config["aggregation"],
-        arrivals_per_round=config["arrivals_per_round"] or (fed.clients if buffer == 1 and not sync else buffer),
+        arrivals_per_round=config["arrivals_per_round"] or (fed.clients if buffer == 1 else buffer),
         virtual_seconds=config["virtual_seconds"] or math.inf,
         on_divergence=config["on_divergence"],
         batch=config["engine"]["batch"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -66,7 +67,9 @@ class LayerOutputs:
 
 @dataclass(frozen=True, kw_only=True)
 class Recorder(Algorithm):
-    """FedAvg that keeps the trace of its last round."""
+    """FedAvg that has its rounds traced."""
+
+    cacheable: ClassVar[bool] = True
 
     @property
     def need(self) -> frozenset[str]:
@@ -87,4 +90,4 @@ class Prerun:
                 loop.advance()
                 assert loop.last_trace is not None
                 self._traces.append(loop.last_trace)
-        return self._traces[min(version, len(self._traces) - 1)]
+        return self._traces[version]

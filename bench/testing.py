@@ -24,11 +24,13 @@ from bench.registry import classes, defaults
 @dataclass(frozen=True)
 class Trace:
     """`w[t]` [rounds + 1, P]: the server's model after t aggregations; `server`, `clients`: the states at the end,
-    the latter with one row for each device."""
+    the latter with one row for each device; `rows`: what metrics.csv would hold, for each aggregation of a synchronous
+    schedule, for each arrival of an asynchronous one."""
 
     w: Tensor
     server: State
     clients: State
+    rows: list[dict[str, float]]
 
 
 class Quadratic(nn.Module):
@@ -201,9 +203,10 @@ def quadratic(
         layout.flatten(trainable(module)),
     )
     ws = [loop.server["w"].clone()]
+    rows = []
     while loop.version < rounds:
-        loop.advance()
+        rows.append(loop.advance())
         if loop.version == len(ws):
             ws.append(loop.server["w"].clone())
     names = loop.memory.initial
-    return Trace(torch.stack(ws), dict(loop.server), {name: loop.memory.rows(name) for name in names})
+    return Trace(torch.stack(ws), dict(loop.server), {name: loop.memory.rows(name) for name in names}, rows)

@@ -13,6 +13,7 @@ from bench.batches import Batch, Batches
 from bench.engine import kernel
 from bench.engine.kernel import Units, Vector
 from bench.flat import Layout, trainable
+from bench.seeding import stream
 
 
 @dataclass
@@ -31,6 +32,10 @@ class TraceSums:
             like.new_zeros(epochs + 1),
         )
 
+    def reach(self, epoch: int, w: Tensor) -> None:
+        self.w[epoch] += w
+        self.reached[epoch] += 1
+
     def add(self, other: TraceSums) -> TraceSums:
         return TraceSums(self.w + other.w, self.gradient + other.gradient, self.reached + other.reached)
 
@@ -47,6 +52,7 @@ class Run:
     w: Vector
     received: Vector
     epochs: list[list[Tensor]]  # batches of each epoch
+    seeds: list[int]  # of torch's generator in each epoch, for dropout
     m: Vector | None
     loss: Tensor
     units: Units
@@ -78,21 +84,20 @@ class Eager:
         zeros = {name: torch.zeros_like(w) for name in sorted(need & {"last_gradient", "mean_gradient"})}
         trace = TraceSums.zeros(fed.epochs, w) if "trace" in need else None
         self.module.train()
-        for epoch in range(max(len(run.epochs) for run in runs)):
-            rule = algo.local(jobs, w, epoch, fed)
+        with torch.random.fork_rng(devices=[]):
+            for epoch in range(max(len(run.epochs) for run in runs)):
+                rule = algo.local(jobs, w, epoch, fed)
+                for k, run in enumerate(runs):
+                    if epoch < len(run.epochs):
+                        sums = {name: self.layout.views(value[k]) for name, value in zeros.items()}
+                        if trace is not None:
+                            trace.reach(epoch, w[k])
+                            sums["epoch"] = self.layout.views(trace.gradient[epoch])
+                        t = kernel.terms(rule, k, fed.lr, w.dtype, self.layout.views)
+                        self._epoch(run, run.epochs[epoch], t, fed, sums)
+        if trace is not None:
             for k, run in enumerate(runs):
-                if epoch < len(run.epochs):
-                    if trace is not None:
-                        trace.w[epoch] += w[k]
-                        trace.reached[epoch] += 1
-                    t = kernel.terms(rule, k, fed.lr, w.dtype, self.layout.views)
-                    rows = {name: self.layout.views(value[k]) for name, value in zeros.items()}
-                    if trace is not None:
-                        rows["epoch"] = self.layout.views(trace.gradient[epoch])
-                    self._epoch(run, run.epochs[epoch], t, fed, rows)
-                    if trace is not None and epoch + 1 == len(run.epochs):
-                        trace.w[epoch + 1] += w[k]
-                        trace.reached[epoch + 1] += 1
+                trace.reach(len(run.epochs), w[k])
         if "mean_gradient" in need:
             zeros["mean_gradient"] /= w.new_tensor([run.steps for run in runs])[:, None]
         found = {**zeros, **self._at_received(need, jobs, runs), **self._prototypes(need, jobs, w)}
@@ -113,6 +118,7 @@ class Eager:
             w=self.layout.views(w),
             received=self.layout.views(jobs.received[k]),
             epochs=self.batches.epochs(client, dispatch, epochs),
+            seeds=stream(self.batches.seed, "dropout", client, dispatch).integers(2**63 - 1, size=epochs).tolist(),
             m=self.layout.views(torch.zeros_like(w)) if fed.momentum else None,
             loss=w.new_zeros(()),
             units=Units(),
@@ -120,6 +126,7 @@ class Eager:
 
     def _epoch(self, run: Run, batches: list[Tensor], t: kernel.Terms, fed: Fed, sums: dict[str, Vector]) -> None:
         self._bind(run.w)
+        torch.manual_seed(run.seeds[len(run.rates)])
         run.rates.append(t.lr)
         for index in batches:
             batch = self.batches.load(index)
@@ -150,12 +157,13 @@ class Eager:
         if loss.dim():
             loss = loss.mean()
         g = torch.autograd.grad(loss, self.params, materialize_grads=True)
-        return loss.detach(), list(g)
+        return loss.detach(), _own(g)
 
     def _at_received(self, need: frozenset[str], jobs: Jobs, runs: list[Run]) -> dict[str, Tensor]:
         """Loss and full-batch gradient of each device at the model it received."""
         if not need & {"full_gradient", "start_loss"}:
             return {}
+        self.module.eval()
         full, losses = torch.zeros_like(jobs.start), jobs.start.new_zeros(len(runs))
         for k, run in enumerate(runs):
             self._bind(self.layout.views(self.layout.rows(jobs.received[k : k + 1])[0]))
@@ -189,6 +197,7 @@ class Eager:
         """Class means of what enters the head, with the trained models."""
         if "prototypes" not in need:
             return {}
+        self.module.eval()
         head = self.module.get_submodule(self.layout.head_name)
         seen: list[Tensor] = []
         hook = head.register_forward_pre_hook(lambda _, args: seen.append(args[0].detach()))
@@ -209,3 +218,15 @@ class Eager:
         finally:
             hook.remove()
         return {"prototypes": torch.stack(sums), "counts": torch.stack(counts)}
+
+
+def _own(g: Sequence[Tensor]) -> Vector:
+    """The kernel writes into g, and autograd may give two parameters one tensor, or one number seen many times."""
+    seen: set[int] = set()
+    parts = []
+    for part in g:
+        expanded = any(stride == 0 and size > 1 for stride, size in zip(part.stride(), part.shape, strict=True))
+        shared = part.data_ptr() in seen or expanded
+        seen.add(part.data_ptr())
+        parts.append(part.clone(memory_format=torch.contiguous_format) if shared else part)
+    return parts

@@ -23,6 +23,7 @@ SETTINGS = {
     "steps": ["local_unit=step", "epochs=3"],
     "asynchronous": ["schedule=async"],
     "buffered": ["concurrency=8", "buffer=3", "devices.redraw=true", "devices.up=1", "devices.down=2"],
+    "buffered, with replacement": ["concurrency=6", "buffer=3", "sampling=with_replacement"],
     "a device with a single sample": ["partition=dirichlet", "partition.alpha=0.05", "partition.min_size=1"],
 }
 
@@ -65,6 +66,16 @@ def test_runs_in_every_setting_and_resumes_bit_for_bit(name, setting):
     assert {k: v for k, v in row.items() if k != "train_seconds"} == pytest.approx(
         {k: v for k, v in again.items() if k != "train_seconds"}, rel=0, abs=0, nan_ok=True
     )
+
+
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if classes("algo")[name].cacheable])
+def test_cached_aggregation_resumes_bit_for_bit(name):
+    loops = [parts(name, "aggregation=cached").loop for _ in range(2)]
+    loops[0].advance()
+    loops[1].load_state_dict(loops[0].state_dict())
+    for loop in loops:
+        finish(loop)
+    assert torch.equal(loops[0].server["w"], loops[1].server["w"])
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

@@ -207,6 +207,73 @@ def test_cached_aggregation_averages_every_devices_last_model():
     assert_close(trace.w, [W0, first, second])
 
 
+@dataclass(frozen=True, kw_only=True)
+class CachedPartial(Partial):
+    cacheable: ClassVar[bool] = True
+
+
+def test_the_cache_keeps_a_layer_that_was_not_sent():
+    """Version 0 sends all, version 1 the shallow coordinate only: device 0's deep one stays that of round 1."""
+    keys = {"deep": 1, "rounds": 2, "aggregation": "cached", "weighting": "uniform"}
+    trace = run(CachedPartial(), cohorts=[[0], [0]], **keys)
+    first = (step(W0, 0) + 3 * W0) / 4
+    again = np.array([step(first, 0)[0], step(W0, 0)[1]])
+    assert_close(trace.w, [W0, first, (again + 3 * W0) / 4])
+
+
+def test_staleness_is_counted_in_aggregations_since_the_download():
+    """Equal devices arrive in their order: 0, 1, 2, 3 aggregations late at first, three each from then on."""
+    rows = run("fedasync", rounds=12).rows
+    assert [row["staleness_mean"] for row in rows] == [0, 1, 2, 3] + [3] * 8
+    both = run("fedasync", rounds=6, buffer=2).rows
+    assert [row["staleness_max"] for row in both[1::2]] == [0, 1, 1, 1, 1, 1]
+
+
+def test_bytes_count_a_device_that_was_drawn_twice_once_and_its_messages_one_by_one():
+    rows = run("fedavg", rounds=2, cohorts=[[0, 1, 1], [2, 2, 2]]).rows
+    assert [row["bytes_up"] for row in rows] == [4 * 2 * 2, 4 * 2 * 3]
+    assert [row["bytes_down"] for row in rows] == [4 * 2 * 2, 4 * 2 * 3]
+    personal = run(Personal(), deep=1, cohorts=[[0, 1]]).rows[-1]
+    assert (personal["bytes_up"], personal["bytes_down"]) == (4 * 2, 4 * 2)  # the head alone, up and down
+    post = run(Post(), seconds=[1.0, 2.0, 3.0, 4.0], rounds=3).rows[-1]
+    assert post["bytes_peer"] == 3 * 4 * 2  # devices 0, 0 and 1 have finished
+    assert post["bytes_down"] == 5 * 4 * (2 + N)  # model and row of four; the starts at t = 2 come after the uploads
+
+
+def test_the_training_loss_weighs_devices_by_samples_and_draws():
+    row = run("fedavg", cohorts=[[0, 2, 2]], samples=[1, 2, 3, 4]).rows[-1]
+    loss = [W0 @ W0 / 2 - B[i] @ W0 for i in range(N)]
+    assert row["train_loss"] == pytest.approx((1 * loss[0] + 2 * 3 * loss[2]) / 7)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sharp(Algorithm):
+    def local(self, jobs, w, epoch, fed):
+        return LocalRule(sam=0.1)
+
+
+def test_gradient_evaluations_count_two_for_a_step_that_climbs_first():
+    assert run("fedavg", cohorts=[[0, 1]], steps=3).rows[-1]["gradient_evaluations"] == 6
+    assert run(Sharp(), cohorts=[[0, 1]], steps=3).rows[-1]["gradient_evaluations"] == 12
+    assert run(Traced(), cohorts=[[0, 1]], steps=3).rows[-1]["gradient_evaluations"] == 8  # and the full one
+
+
+def test_sampling_with_replacement_keeps_all_places_taken():
+    from bench.loop import FederatedLoop
+
+    seen = []
+    after = FederatedLoop._arrive
+
+    def watch(self, job, tally):
+        after(self, job, tally)
+        seen.append(sum(j.count for j in (*self.jobs.values(), *self.arrived)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FederatedLoop, "_arrive", watch)
+        run("fedavg", concurrency=4, buffer=2, sampling="with_replacement", rounds=30)
+    assert set(seen) == {4}
+
+
 def test_a_buffer_between_one_and_all_lets_the_others_go_on():
     """Seconds 1, 2, 3, 4, buffer 2: {0, 1} at t = 2 and, restarted from version 1, device 0 at t = 3 with device 2
     of version 0."""

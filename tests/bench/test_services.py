@@ -6,9 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from algorithms.base import Algorithm, Upload
+from algorithms.base import Algorithm, Fed, Schedule, Upload
 from bench.assemble import build
-from bench.loop import FederatedLoop
+from bench.batches import Batches
+from bench.clock import Devices
+from bench.engine.eager import Eager
+from bench.flat import Layout
+from bench.loop import FederatedLoop, Rules
 from bench.main import plan, store
 
 
@@ -84,6 +88,35 @@ def test_prototypes_are_the_class_means_of_what_enters_the_head(parts):
             assert seen["counts"][k, c] == (y == c).sum()
             expected = hidden[y == c].mean(0) if (y == c).any() else torch.zeros(64)
             torch.testing.assert_close(seen["means"][k, c], expected)
+
+
+def test_parameters_that_share_a_gradient_are_trained_like_in_torch():
+    """The loss sees a + b and the sum of c: autograd gives a and b one tensor, and c one number seen three times."""
+
+    class Shared(nn.Module):
+        def __init__(self):
+            super().__init__()
+            for name in "abc":
+                setattr(self, name, nn.Parameter(torch.arange(1.0, 4.0)))
+
+        def training_step(self, batch, batch_idx):
+            return (batch[0] * (self.a + self.b)).sum() ** 2 / 100 + self.c.sum()
+
+    module, twin = Shared(), Shared()
+    layout = Layout(module)
+    batches = Batches(torch.ones(1, 3), torch.zeros(1), [[0]], lambda x: x, batch_size=1, classes=1, seed=0)
+    w0 = layout.flatten(list(module.parameters()))
+    constants = {"clients": 1, "cohort": 1, "rounds": 1, "epochs": 4, "lr": 0.1, "momentum": 0.9, "decay": 0.5}
+    fed = Fed(**constants, samples=torch.ones(1), layout=layout)
+    rules = Rules(Schedule(1, 1), rounds=1)
+    loop = FederatedLoop(Algorithm(), fed, Eager(module, layout, batches), Devices(1, 0), rules, w0)
+    loop.advance()
+    optimiser = torch.optim.SGD(twin.parameters(), lr=0.1, momentum=0.9, weight_decay=0.5)
+    for _ in range(4):
+        optimiser.zero_grad()
+        twin.training_step((torch.ones(1, 3), None), 0).backward()
+        optimiser.step()
+    torch.testing.assert_close(loop.server["w"], layout.flatten(list(twin.parameters())))
 
 
 def test_the_prerun_is_a_run_of_fedavg_with_the_same_seeds(parts):
