@@ -160,14 +160,18 @@ class Updates:
 
 @dataclass(frozen=True, kw_only=True)
 class Algorithm:
-    """The defaults are FedAvg. Fields are the method's hyper-parameters, in its paper's symbols."""
+    """The defaults are FedAvg. Fields are the method's hyper-parameters, in its paper's symbols.
+
+    The command line refuses numbers that are not finite, and those outside a field's bounds: metadata={"min": 0,
+    "max": 1} includes them, "above" and "below" do not.
+    """
 
     broadcast: ClassVar[tuple[str, ...]] = ("w",)  # server tensors that every device downloads
     unicast: ClassVar[tuple[str, ...]] = ()  # [N, ...] server tensors of which device i downloads row i
     mail: ClassVar[str | None] = None  # the unicast row [N] bool that names the recipients of its gradient
     personal: ClassVar[str] = "none"  # none | body | head: the part of w that stays on the device
     retransmit: ClassVar[bool] = False
-    cacheable: ClassVar[bool] = False  # aggregate() uses only delta, model, samples and weight
+    cacheable: ClassVar[bool] = False  # aggregate() uses only delta, model, samples, weight, staleness
 
     @property
     def need(self) -> frozenset[str]:
@@ -203,7 +207,7 @@ class Algorithm:
         return {**server, "w": server["w"] + updates.weight @ updates.delta}
 
     def again(self, server: State, fed: Fed) -> bool:
-        """Dispatch the same cohort with the same batches once more before the round counts."""
+        """Synchronous schedules: dispatch the same cohort with the same batches once more before the round counts."""
         return False
 
     def deployed(self, server: State, clients: Clients, fed: Fed) -> Tensor:

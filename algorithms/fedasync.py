@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -20,11 +20,11 @@ class FedAsync(Algorithm):
     together, each with its own rate times its weight.
     """
 
-    alpha: float = 0.6
+    alpha: float = field(default=0.6, metadata={"above": 0, "max": 1})
     staleness: str = "poly"
-    p: float = 0.5  # the paper's a in s_a(d)
-    b: float = 4.0
-    mu: float = 0.005  # the paper's rho
+    p: float = field(default=0.5, metadata={"min": 0})  # the paper's a in s_a(d)
+    b: float = field(default=4.0, metadata={"min": 0})
+    mu: float = field(default=0.005, metadata={"min": 0})  # the paper's rho
 
     def __post_init__(self) -> None:
         if self.staleness not in ("const", "poly", "hinge"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -31,9 +31,9 @@ class FedLGA(Algorithm):
     - `gamma`: the local rate decays by (1 - gamma) a round (Remark 2).
     """
 
-    eta_g: float = 1.0
+    eta_g: float = field(default=1.0, metadata={"above": 0})
     scale: float | str = -0.1
-    gamma: float = 0.0
+    gamma: float = field(default=0.0, metadata={"min": 0, "below": 1})
     gradient: str = "update"
 
     def __post_init__(self) -> None:

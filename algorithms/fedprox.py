@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from torch import Tensor
@@ -21,7 +21,7 @@ class FedProx(Algorithm):
     """
 
     cacheable: ClassVar[bool] = True
-    mu: float = 0.01
+    mu: float = field(default=0.01, metadata={"min": 0})
 
     def local(self, jobs: Jobs, w: Tensor, epoch: int, fed: Fed) -> LocalRule:
         return LocalRule(prox=self.mu)  # Eq. (2)

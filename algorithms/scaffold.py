@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
@@ -26,8 +26,8 @@ class SCAFFOLD(Algorithm):
     """
 
     broadcast: ClassVar[tuple[str, ...]] = ("w", "c")
-    eta_g: float = 1.0
-    c: float = 1.0
+    eta_g: float = field(default=1.0, metadata={"above": 0})
+    c: float = field(default=1.0, metadata={"min": 0})
 
     def init_server(self, w: Tensor, fed: Fed) -> State:
         return {"w": w, "c": torch.zeros_like(w)}

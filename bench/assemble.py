@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,14 +10,16 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.base import Algorithm, Fed
-from bench import models
+from bench import budget, models
 from bench.batches import Batches
-from bench.clock import Devices
+from bench.clock import Devices, Population
 from bench.engine.eager import Eager
 from bench.errors import UserError
 from bench.evaluate import Evaluate
+from bench.figures import Figures
 from bench.flat import Layout, trainable
 from bench.loop import FederatedLoop
+from bench.models.custom import try_out
 from bench.registry import create
 from bench.schedule import rules
 from bench.seeding import stream
@@ -28,7 +30,7 @@ from datamodules.base import Loaded
 @dataclass(frozen=True)
 class Parts:
     loop: FederatedLoop
-    evaluate: Callable[[], tuple[float, float]]  # test loss and accuracy of what is deployed now
+    evaluate: Figures  # test figures of what is deployed now
     data: dict[str, Any]  # facts for the record
     model: dict[str, Any]
     module: nn.Module
@@ -38,26 +40,36 @@ def build(config: Mapping[str, Any]) -> Parts:
     torch.set_num_threads(1)  # two threads in each of two processes make a step fifty times slower
     device, seed = _device(config["engine"]["device"]), config["seed"]
     loaded: Loaded = create(config["dataset"]).load()
-    clients = create(config["partition"]).split(loaded.train.y.numpy(), config["clients"], stream(seed, "partition"))
+    if config["val_fraction"]:
+        loaded = loaded.with_validation(config["val_fraction"], stream(seed, "validation"))
+    partition = create(config["partition"])
+    clients = partition.split(loaded.train.y.numpy(), config["clients"], stream(seed, "partition"))
+    budget.check(config, loaded, [len(client) for client in clients], device)
 
     def inputs(x: Tensor) -> Tensor:
-        return loaded.inputs(x, config["normalise"])
-
-    from bench.module import LocalModule  # Lightning takes seven seconds: only once nothing is left to refuse
+        return loaded.inputs(x, config["normalise"], dtype)
 
     net = models.build(config["model"], loaded.shape, loaded.classes, stream(seed, "init"))
-    module = LocalModule(net).to(device)
+    from bench.module import local_module  # Lightning takes seven seconds: only once little is left to refuse
+
+    module = local_module(config["model"], net).to(device)
     layout = Layout(module)
+    dtype = layout.flatten(trainable(module)).dtype
     batches = Batches(
         loaded.train.x.to(device),
         loaded.train.y.to(device),
         clients,
         inputs,
+        loaded.augment if loaded.augments else None,
         batch_size=config["batch_size"],
         classes=loaded.classes,
         seed=seed,
         local_unit=config["local_unit"],
     )
+    facts = {"name": config["model"]["name"], "parameters": layout.size}
+    if config["model"]["name"] == "custom":
+        some = batches.load(torch.arange(min(max(2, config["batch_size"]), len(loaded.train)), device=device))
+        facts |= {"name": config["model"]["target"], "loss": try_out(module, some, loaded.classes)}
     engine = Eager(module, layout, batches)
     w0 = layout.flatten(trainable(module))
     fed = Fed(
@@ -74,18 +86,22 @@ def build(config: Mapping[str, Any]) -> Parts:
         layer_outputs=LayerOutputs(module, layout, loaded, inputs),
         fit_head=engine.fit_head,
     )
-    known = {k: v for k, v in config["devices"].items() if k != "name"}
-    devices = Devices(config["clients"], seed, config["sampling"], **known)
+    devices = Devices(config["clients"], seed, config["sampling"], Population(**config["devices"]))
 
     def make(algo: Algorithm) -> FederatedLoop:
         return FederatedLoop(algo, fed, engine, devices, rules(config, algo, fed), w0)
 
-    loop = make(create(config["algo"]))
+    try:
+        loop = make(create(config["algo"]))
+    except UserError:
+        raise
+    except ValueError as error:  # a method that cannot work with this model
+        raise UserError(f"{error}.") from None
     x, y = _test(loaded, config["test_samples"])
     evaluate = Evaluate(module, layout, x.to(device), y.to(device), inputs)
     return Parts(
         loop=loop,
-        evaluate=lambda: evaluate(loop.deployed()),
+        evaluate=Figures(loop, evaluate, stream(seed, "watched")),
         data={
             "name": config["dataset"]["name"],
             "source": loaded.source,
@@ -94,8 +110,9 @@ def build(config: Mapping[str, Any]) -> Parts:
             "classes": loaded.classes,
             "clients": len(clients),
             "samples_per_client": [min(map(len, clients)), max(map(len, clients))],
+            "deviation": " ".join(filter(None, (loaded.deviation, partition.remark(clients)))) or None,
         },
-        model={"name": config["model"]["name"], "parameters": layout.size},
+        model=facts,
         module=module,
     )
 

@@ -22,13 +22,14 @@ class Batches:
         y: Tensor,
         clients: Sequence[np.ndarray],
         inputs: Callable[[Tensor], Tensor],
+        augment: Callable[[Tensor, np.random.Generator], Tensor] | None = None,
         *,
         batch_size: int,
         classes: int,
         seed: int,
         local_unit: str = "epoch",
     ) -> None:
-        self.x, self.y, self.inputs = x, y, inputs
+        self.x, self.y, self.inputs, self.augment = x, y, inputs, augment
         self.clients = [torch.from_numpy(np.asarray(c, dtype=np.int64)).to(x.device) for c in clients]
         self.batch_size, self.classes, self.seed, self.by_step = batch_size, classes, seed, local_unit == "step"
 
@@ -54,9 +55,20 @@ class Batches:
             batches += shuffled()
         return [[batch] for batch in batches[:epochs]]
 
+    def labels(self, client: int) -> Tensor:
+        """The classes a device holds."""
+        return torch.as_tensor(torch.unique(self.y[self.clients[client]]))
+
     def whole(self, client: int) -> list[Tensor]:
         """All of a device's samples in order, in batches."""
         return list(torch.split(self.clients[client], max(self.batch_size, 256)))
 
-    def load(self, index: Tensor) -> Batch:
-        return self.inputs(self.x.index_select(0, index)), self.y.index_select(0, index)
+    def augmentation(self, client: int, dispatch: int) -> np.random.Generator | None:
+        """What `load` draws from, batch by batch of a dispatch; None: the data set does not augment."""
+        return stream(self.seed, "augmentation", client, dispatch) if self.augment else None
+
+    def load(self, index: Tensor, augmentation: np.random.Generator | None = None) -> Batch:
+        x = self.x.index_select(0, index)
+        if self.augment is not None and augmentation is not None:
+            x = self.augment(x, augmentation)
+        return self.inputs(x), self.y.index_select(0, index)

@@ -5,21 +5,28 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bench.seeding import stream
 
 
+def about(text: str) -> dict[str, str]:
+    """What --help says of a key."""
+    return {"help": text}
+
+
 class Kind(IntEnum):
     """In the order in which simultaneous events are handled."""
 
-    MAIL = 0
+    MAIL = 0  # a gradient reaches a device
     UPLOAD = 1
-    START = 2
+    LOST = 2  # a device gives up waiting for the answer to an upload that was lost
+    START = 3  # a device has its model
+    WAIT = 4  # the server has waited long enough for its buffer to fill
 
 
 class Event(NamedTuple):
@@ -57,6 +64,58 @@ class Clock:
         self._queue = [Event(time, Kind(kind), device, job) for time, kind, device, job in queue]
 
 
+@dataclass
+class RoundTrip:
+    """A device's estimate of how long an answer takes, smoothed as in RFC 6298 (FedLC, Eq. 45)."""
+
+    smoothed: float | None = None
+    variation: float = 0.0
+
+    def observe(self, seconds: float) -> None:
+        if self.smoothed is None:
+            self.smoothed, self.variation = seconds, seconds / 2
+        else:
+            self.variation = 0.75 * self.variation + 0.25 * abs(self.smoothed - seconds)
+            self.smoothed = 0.875 * self.smoothed + 0.125 * seconds
+
+    @property
+    def timeout(self) -> float:
+        """One second before the first answer, and never so short that a loss costs nothing."""
+        return 1.0 if self.smoothed is None else max(self.smoothed + 4 * self.variation, 1e-3)
+
+
+@dataclass(kw_only=True)
+class Population:
+    """The keys of the group `devices`."""
+
+    name: str = "mixed"
+    rho: float = field(default=0.0, metadata=about("share of stragglers in a cohort"))
+    tau_max: int | None = field(default=None, metadata=about("largest delay of a straggler; null: max(1, epochs - 1)"))
+    straggler: str = field(
+        default="tau", metadata=about("a straggler draws its delay or its epochs uniformly: tau | epochs")
+    )
+    seconds_per_step: float = field(default=0.01, metadata=about("virtual seconds a local step takes the fastest"))
+    spread: float = field(default=10.0, metadata=about("slowest device's time for a step over the fastest's"))
+    kinds: list[float] | None = field(
+        default=None, metadata=about("times for a step relative to the fastest, one drawn per device; null: spread")
+    )
+    seconds: list[float] | None = field(
+        default=None, metadata=about("[lo, hi]: a job takes U[lo, hi], whatever its steps; null: by steps")
+    )
+    redraw: bool = field(default=False, metadata=about("draw a device's speed anew for every job"))
+    up: Any = field(
+        default=None, metadata=about("uplink in MB/s, or a list of which each device draws one; null: instant")
+    )
+    down: Any = field(default=None, metadata=about("downlink in MB/s, likewise; null: instant"))
+    peer: list[float] | None = field(
+        default=None, metadata=about("[lo, hi]: a link between devices is U[lo, hi] (in logarithm) times the uplink")
+    )
+    loss: float = field(default=0.0, metadata=about("probability that an upload or a message between devices is lost"))
+    max_wait: float | None = field(
+        default=None, metadata=about("asynchronous: aggregate so many seconds after the first upload of a buffer")
+    )
+
+
 @dataclass(frozen=True)
 class Devices:
     """Who is drawn, how much of its local work a device finishes, and how long computing and sending take."""
@@ -64,14 +123,7 @@ class Devices:
     clients: int
     seed: int
     sampling: str = "without_replacement"
-    rho: float = 0.0  # share of stragglers
-    tau_max: int | None = None  # None: max(1, epochs - 1)
-    straggler: str = "tau"  # tau: E_i = E + 1 - U{1..tau_max}; epochs: E_i = U{1..E-1}
-    seconds_per_step: float = 0.01
-    spread: float = 10.0  # slowest : fastest, log-uniform
-    redraw: bool = False  # draw the speed at every dispatch instead of once
-    up: float | None = None  # MB/s; None: instant
-    down: float | None = None
+    population: Population = field(default_factory=Population)
 
     def draw(self, version: int, idle: Sequence[int], places: int) -> list[int]:
         """The devices that get the next places, one entry a place."""
@@ -85,33 +137,59 @@ class Devices:
     ) -> list[int]:
         """Local epochs each device will finish. Synchronous: a share rho of the cohort's devices (rounded; one drawn
         twice is one) is late, drawn by round; asynchronous: each dispatch is late with probability rho."""
-        granted = [epochs] * len(clients)
-        if not self.rho:
+        granted, rho = [epochs] * len(clients), self.population.rho
+        if not rho:
             return granted
         if sync:
             rng = stream(self.seed, "stragglers", version)
-            late = rng.permutation(len(clients))[: math.floor(self.rho * len(clients) + 0.5)]
+            late = rng.permutation(len(clients))[: math.floor(rho * len(clients) + 0.5)]
             for k in sorted(late.tolist()):
                 granted[k] = self._late(rng, epochs)
             return granted
         for k, (client, number) in enumerate(zip(clients, dispatch, strict=True)):
             rng = stream(self.seed, "stragglers", client, number)
-            if rng.random() < self.rho:
+            if rng.random() < rho:
                 granted[k] = self._late(rng, epochs)
         return granted
 
     def _late(self, rng: np.random.Generator, epochs: int) -> int:
-        if self.straggler == "epochs":
+        if self.population.straggler == "epochs":
             return int(rng.integers(1, max(1, epochs - 1) + 1))
-        tau_max = self.tau_max if self.tau_max is not None else max(1, epochs - 1)
+        tau_max = max(1, epochs - 1) if self.population.tau_max is None else self.population.tau_max
         return epochs + 1 - int(rng.integers(1, min(tau_max, epochs) + 1))
 
     def compute_seconds(self, client: int, dispatch: int, version: int, steps: int) -> float:
-        rng = stream(self.seed, "devices", client, dispatch if self.redraw else 0)
-        return steps * self.seconds_per_step * math.pow(self.spread, rng.random())
+        own = self.population
+        drawn = stream(self.seed, "devices", client, dispatch if own.redraw else 0).random()
+        if own.seconds is not None:
+            lo, hi = own.seconds
+            return lo + (hi - lo) * drawn
+        relative = math.pow(own.spread, drawn) if own.kinds is None else own.kinds[int(drawn * len(own.kinds))]
+        return steps * own.seconds_per_step * relative
 
-    def upload_seconds(self, size: int) -> float:
-        return size / (self.up * 1e6) if self.up else 0.0
+    def upload_seconds(self, client: int, size: int) -> float:
+        return self._link("up", client, size)
 
-    def download_seconds(self, size: int) -> float:
-        return size / (self.down * 1e6) if self.down else 0.0
+    def download_seconds(self, client: int, size: int) -> float:
+        return self._link("down", client, size)
+
+    def peer_seconds(self, sender: int, recipient: int, size: int) -> float:
+        if self.population.peer is None or self.population.up is None:
+            return 0.0
+        lo, hi = self.population.peer
+        pair = stream(self.seed, "peers", min(sender, recipient), max(sender, recipient)).random()
+        return self.upload_seconds(sender, size) / (lo * math.pow(hi / lo, pair))
+
+    def _link(self, name: str, client: int, size: int) -> float:
+        given = getattr(self.population, name)
+        if given is None:
+            return 0.0
+        rates = given if isinstance(given, list) else [given]
+        drawn = stream(self.seed, "links", client).random()  # up and down alike: a device is near or far
+        return size / (1e6 * float(rates[int(drawn * len(rates))]))
+
+    def lost(self, client: int, dispatch: int, what: str, number: int) -> bool:
+        """Whether attempt `number` of an upload, or the message to device `number`, is lost."""
+        if not self.population.loss:
+            return False
+        return bool(stream(self.seed, f"lost {what}", client, dispatch, number).random() < self.population.loss)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any, get_args, get_type_hints
 
+from bench.clock import Population, about
+
 # options of these groups are dataclasses (bench/registry.py) or files in bench/conf/<group>/
 GROUPS = {
     "algo": "algorithm",
@@ -16,10 +18,6 @@ GROUPS = {
     "engine": "engine",
     "logger": "logger",
 }
-
-
-def about(text: str) -> dict[str, str]:
-    return {"help": text}
 
 
 @dataclass
@@ -53,6 +51,9 @@ class Keys:
     seed: int = field(default=0, metadata=about("of every random stream"))
     eval_every: int = field(default=1, metadata=about("rounds between evaluations"))
     test_samples: int | None = field(default=None, metadata=about("evaluate on so many test samples; null: all"))
+    val_fraction: float | None = field(
+        default=None, metadata=about("evaluate on this share of the training data, held out, instead of the test set")
+    )
     checkpoint_seconds: float = field(default=60.0, metadata=about("least time between two checkpoints"))
     scale: str = field(default="auto", metadata=about("auto | paper | cpu (what is heavy made smaller) | smoke"))
     out: str = field(default="runs", metadata=about("the folder that holds the runs"))
@@ -63,28 +64,19 @@ class Keys:
 class Model:
     name: str = "mlp"
     hidden: list[int] = field(default_factory=lambda: [64], metadata=about("units of each hidden layer"))
-    width: float = field(default=1.0, metadata=about("factor on the number of hidden units"))
-
-
-@dataclass
-class Devices:
-    name: str = "mixed"
-    rho: float = field(default=0.0, metadata=about("share of stragglers in a cohort"))
-    tau_max: int | None = field(default=None, metadata=about("largest delay of a straggler; null: max(1, epochs - 1)"))
-    straggler: str = field(
-        default="tau", metadata=about("a straggler draws its delay or its epochs uniformly: tau | epochs")
+    channels: list[int] = field(default_factory=lambda: [64, 128], metadata=about("of each convolution"))
+    width: float = field(default=1.0, metadata=about("factor on the number of channels and hidden units"))
+    dropout: float = field(default=0.5, metadata=about("before the fully connected layers"))
+    target: str | None = field(default=None, metadata=about("custom: ./file.py:Class or package.Class"))
+    args: dict[str, Any] = field(
+        default_factory=dict, metadata=about("custom: what its constructor is given, as in model.args={hidden:32}")
     )
-    seconds_per_step: float = field(default=0.01, metadata=about("virtual seconds a local step takes the fastest"))
-    spread: float = field(default=10.0, metadata=about("slowest device's time for a step over the fastest's"))
-    redraw: bool = field(default=False, metadata=about("draw a device's speed anew for every job"))
-    up: float | None = field(default=None, metadata=about("uplink in MB/s; null: instant"))
-    down: float | None = field(default=None, metadata=about("downlink in MB/s; null: instant"))
 
 
 @dataclass
 class Engine:
     name: str = "eager"
-    device: str = field(default="cpu", metadata=about("auto | cpu | cuda"))
+    device: str = field(default="auto", metadata=about("auto | cpu | cuda"))
     batch: int | None = field(default=None, metadata=about("most jobs computed together; null: all that are ready"))
 
 
@@ -95,7 +87,7 @@ class Logger:
     project: str = field(default="fedbench", metadata=about("the project at W&B"))
 
 
-SCHEMAS: dict[str, type] = {"model": Model, "devices": Devices, "engine": Engine, "logger": Logger}
+SCHEMAS: dict[str, type] = {"model": Model, "devices": Population, "engine": Engine, "logger": Logger}
 
 
 def open_twin(cls: type, **more: Any) -> type:

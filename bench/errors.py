@@ -1,9 +1,20 @@
-"""What a user did wrong, in one sentence; bench/main.py prints it and exits with code 2."""
+"""What a user did wrong, in one sentence; the commands print it and exit with code 2."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import errno
+import os
+import sys
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from difflib import get_close_matches
+from typing import NoReturn
+
+BROKEN_PIPE = 141  # the exit code of programs that SIGPIPE ends
+_DISK = ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM", "EIO")
+_PATH = ("ENOTDIR", "EISDIR", "EEXIST", "ENAMETOOLONG", "ELOOP")
+NOT_OUR_FAULT = {getattr(errno, name) for name in (*_DISK, *_PATH)}
 
 
 class UserError(ValueError):
@@ -21,9 +32,61 @@ class Diverged(UserError):
         )
 
 
+class Parser(ArgumentParser):
+    """Says what is wrong with its arguments in one sentence, as everything here does."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message[:1].upper()}{message[1:]}; see {self.prog} --help.")
+
+
 def unknown(what: str, given: str, known: Iterable[str], listing: str | None = None) -> UserError:
     """The error for a name that does not exist, with the nearest ones that do."""
     names = sorted(known)
     near = get_close_matches(given.lower(), names, n=3, cutoff=0.5)
     nearest = f", nearest: {', '.join(near)}" if near else ""
     return UserError(f"Unknown {what} '{given}'{nearest}; {listing or 'choose from ' + ', '.join(names)}.")
+
+
+def guarded(work: Callable[[], int], *also: type[Exception]) -> int:
+    """A command's exit code: what its user did wrong (UserError and `also`) is told in one line, and a reader that
+    went away (`| head`) ends it silently."""
+    try:
+        code = work()
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        return hush()
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        if isinstance(error, also):
+            return refuse(error)
+        if (known := of_machine(error)) is None:
+            raise
+        return refuse(known)
+
+
+def refuse(error: Exception) -> int:
+    print(f"error: {error}", file=sys.stderr, flush=True)
+    return 2
+
+
+def hush() -> int:
+    """Nobody reads any more: what is still buffered goes nowhere, or Python would complain when it ends."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(nowhere, stream.fileno())
+    return BROKEN_PIPE
+
+
+def of_machine(error: Exception) -> UserError | None:
+    """A full disk or exhausted memory as the sentence it deserves; None for what may be a bug."""
+    if isinstance(error, UserError):
+        return error
+    if isinstance(error, OSError) and error.errno in NOT_OUR_FAULT:
+        where = f" {error.filename}" if error.filename else ""
+        return UserError(f"Cannot read or write{where}: {error.strerror}.")
+    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "allocate memory" in str(error)):
+        return UserError("There is not enough memory for this run: a smaller model, batch_size or engine.batch helps.")
+    return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -24,14 +24,21 @@ class Evaluate:
         rows = [self._one(row) for row in self.layout.rows(w.reshape(-1, w.shape[-1]))]
         return sum(loss for loss, _ in rows) / len(rows), sum(accuracy for _, accuracy in rows) / len(rows)
 
-    @torch.no_grad()
     def _one(self, w: Tensor) -> tuple[float, float]:
-        for p, view in zip(trainable(self.module), self.layout.views(w), strict=True):
-            p.data = view
-        self.module.eval()
         loss, right = w.new_zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.long, device=w.device)
-        for x, y in zip(torch.split(self.x, CHUNK), torch.split(self.y, CHUNK), strict=True):
-            logits = self.module(self.inputs(x))
+        for logits, y in self._logits(w):
             loss += nn.functional.cross_entropy(logits, y, reduction="sum")
             right += (logits.argmax(1) == y).sum()
         return float(loss) / len(self.y), float(right) / len(self.y)
+
+    def right(self, w: Tensor) -> Tensor:
+        """[test samples] bool: which of them the model w [P] gets right."""
+        return torch.cat([logits.argmax(1) == y for logits, y in self._logits(self.layout.rows(w[None])[0])])
+
+    @torch.no_grad()
+    def _logits(self, w: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        for p, view in zip(trainable(self.module), self.layout.views(w), strict=True):
+            p.data = view
+        self.module.eval()
+        for x, y in zip(torch.split(self.x, CHUNK), torch.split(self.y, CHUNK), strict=True):
+            yield self.module(self.inputs(x)), y

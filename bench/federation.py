@@ -7,9 +7,10 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from pickle import UnpicklingError
+from typing import Any, BinaryIO, Protocol
 
 import datamodules._ops  # noqa: F401  # before Lightning
 
@@ -20,7 +21,10 @@ from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
-from bench.record import Record
+from bench.errors import UserError
+from bench.record import Record, cannot_write
+from bench.tally import Ended
+from bench.timeline import Log
 
 Values = dict[str, float | None]
 
@@ -32,9 +36,19 @@ class Loop(Protocol):
     def round(self) -> int: ...
     @property
     def finished(self) -> bool: ...
+    @property
+    def ended(self) -> list[Ended]: ...
     def advance(self) -> dict[str, float]: ...
     def state_dict(self) -> dict[str, Any]: ...
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
+class Evaluation(Protocol):
+    """What the adapter needs of bench.figures.Figures."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, everyone: bool) -> dict[str, float]: ...
 
 
 class Federation(pl.LightningModule):
@@ -47,7 +61,7 @@ class Federation(pl.LightningModule):
     def __init__(
         self,
         loop: Loop,
-        evaluate: Callable[[], tuple[float, float]],
+        evaluate: Evaluation,
         record: Record,
         *,
         eval_every: int,
@@ -59,7 +73,7 @@ class Federation(pl.LightningModule):
         self.automatic_optimization = False
         self.federated_loop = loop
         self.evaluate = evaluate
-        self.record = record
+        self.record, self.timeline = record, Log(record.folder)
         self.eval_every = eval_every
         self.checkpoint_seconds = checkpoint_seconds
         self.on_begin = on_begin
@@ -88,9 +102,11 @@ class Federation(pl.LightningModule):
         loop = self.federated_loop
         values: Values = {**loop.advance()}
         evaluated = loop.finished or loop.round % self.eval_every == 0
-        values["test_loss"], values["test_accuracy"] = self.evaluate() if evaluated else (None, None)
+        values |= self.evaluate(loop.finished) if evaluated else dict.fromkeys(self.evaluate.names)
         values["wall_seconds"] = time.monotonic() - self._started
         self.record.append(values)
+        with self._writing(self.timeline.path):
+            self.timeline.append(loop.round, loop.ended)
         if self.logger is not None:
             self.logger.log_metrics({name: value for name, value in values.items() if value is not None})
         optimizer = self.optimizers()
@@ -102,16 +118,37 @@ class Federation(pl.LightningModule):
     def on_train_epoch_end(self) -> None:
         due = time.monotonic() - self._saved >= self.checkpoint_seconds
         if (due or self.interrupted) and not self.federated_loop.finished:
-            self.trainer.save_checkpoint(checkpoint_path(self.record.folder))
+            path = checkpoint_path(self.record.folder)
+            with self._writing(path):
+                self.trainer.save_checkpoint(path)
             self._saved = time.monotonic()
+
+    @contextmanager
+    def _writing(self, path: Path) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise cannot_write(path, error, self.record.how_to_go_on()) from None
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         checkpoint["federation"] = {"round": self.federated_loop.round, "loop": self.federated_loop.state_dict()}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        state = checkpoint["federation"]
-        self.federated_loop.load_state_dict(state["loop"])
+        state, loop = checkpoint["federation"], self.federated_loop
+        try:
+            same = _shapes(state["loop"]) == _shapes(loop.state_dict())
+            if same:
+                loop.load_state_dict(state["loop"])
+        except (AttributeError, KeyError, TypeError, ValueError):
+            same = False
+        if not same:
+            raise damaged(checkpoint_path(self.record.folder), "it does not belong to this config")
         self.record.truncate(state["round"])
+        self.timeline.truncate(state["round"])
+
+
+def _shapes(state: dict[str, Any]) -> dict[str, Any]:
+    return {name: value.shape for name, value in state.get("server", {}).items()}
 
 
 class _OneRound:
@@ -129,13 +166,58 @@ class AtomicCheckpoint(TorchCheckpointIO):
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
         path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(path.name + ".tmp")
-        with temporary.open("wb") as file:
-            torch.save(checkpoint, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with temporary.open("wb") as file:
+                _save(checkpoint, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except OSError:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+
+    def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = True) -> dict[str, Any]:
+        try:
+            checkpoint: Any = torch.load(path, map_location="cpu", weights_only=True)
+        except (OSError, EOFError, RuntimeError, ValueError, KeyError, UnpicklingError) as error:
+            raise damaged(path, str(error).strip().partition("\n")[0].rstrip(".")) from None
+        state = checkpoint.get("federation") if isinstance(checkpoint, dict) else None
+        if not isinstance(state, dict) or state.keys() != {"round", "loop"} or not isinstance(state["loop"], dict):
+            raise damaged(path, "it is not one of fedbench")
+        return dict(checkpoint)
+
+
+class _Watched:
+    """A file whose OSError is kept: torch.save raises something else on a full disk."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        self.flush = file.flush
+        self.error: OSError | None = None
+
+    def write(self, content: bytes) -> int:
+        try:
+            return self.file.write(content)
+        except OSError as error:
+            self.error = error
+            raise
+
+
+def _save(checkpoint: dict[str, Any], file: BinaryIO) -> None:
+    watched = _Watched(file)
+    try:
+        torch.save(checkpoint, watched)  # type: ignore[arg-type]
+    except Exception:
+        if watched.error is not None:
+            raise watched.error from None
+        raise
+
+
+def damaged(path: Path, why: str) -> UserError:
+    return UserError(f"{path} cannot be used ({why}): remove it, and resume starts the run over.")
 
 
 def checkpoint_path(folder: Path) -> Path:

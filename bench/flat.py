@@ -30,6 +30,7 @@ class Layout:
         for owner, numel in zip(owners, self.numels, strict=True):
             sizes[owner] += numel
         device = named[0][1].device
+        device = torch.device("cpu") if device.type == "meta" else device  # which layer is which is known all the same
         self.sizes = torch.tensor(list(sizes.values()), device=device)
         submodules = dict(module.named_modules())
         prefix, net = next(
@@ -37,6 +38,7 @@ class Layout:
         )
         head = f"{prefix}{net.head}" if isinstance(getattr(net, "head", None), str) else self.layers[-1]
         deep = getattr(net, "deep", None)
+        deep = deep if isinstance(deep, tuple | list) else None  # it may be a layer of that name
 
         def is_deep(layer: str) -> bool:
             if deep is None:

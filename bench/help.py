@@ -18,6 +18,8 @@ EXAMPLES = (
     ("python bench.py partition=dirichlet partition.alpha=0.6", "other data on the devices"),
     ("python bench.py algo=fedlga dataset=fmnist protocol=fedlga", "a paper's setting"),
     ("python bench.py dataset=fmnist scale=smoke", "does it run at all?"),
+    ("python bench.py algo=./mine.py dataset=./data.py", "classes in files of your own: docs/own_algorithm.md"),
+    ("python bench.py model=custom model.target=./net.py:Net", "a LightningModule of your own: docs/own_model.md"),
     ("python bench.py resume=runs/<id>", "continue an interrupted run"),
     ("python bench.py --cfg job lr=0.1", "what was given, without running"),
 )
@@ -46,7 +48,9 @@ def text() -> str:
 def _section(group: str, default: str) -> str:
     rows = _dataclasses(group) if group in registry.BASES else _files(group)
     lines = [f"  {name:<14}{line}" for name, what in rows for name, line in _wrapped(name, what, 104)]
-    return "\n".join([f"{group}=  ({GROUPS[group]}, default: {default}{AUTO.get(group, '')})", *lines])
+    own = ["  ./file.py     The one in a file of your own; ./file.py:Name where it has several."]
+    head = f"{group}=  ({GROUPS[group]}, default: {default}{AUTO.get(group, '')})"
+    return "\n".join([head, *lines, *(own if group in registry.BASES else [])])
 
 
 def _wrapped(name: str, what: str, width: int) -> list[tuple[str, str]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ class Result:
     """What a trained job will upload."""
 
     delta: Tensor
+    end: Tensor | None  # the model itself, for a device that has to go on from it
     extra: State
     mine: State
     gradient: Tensor | None
@@ -27,18 +29,24 @@ class Result:
     loss: float
     evaluations: int
 
+    @property
+    def not_finite(self) -> str | None:
+        """What diverged."""
+        if not math.isfinite(self.loss):
+            return f"its loss is {self.loss}"
+        return None if self.delta.isfinite().all() else "its update is not finite"
+
     def state_dict(self) -> dict[str, Any]:
         """Rows are cloned: they are views, and with one a file would hold the whole batch. The device's memory has
         been written already."""
         extra = {name: value.clone() for name, value in self.extra.items()}
-        return {**vars(self), "delta": self.delta.clone(), "extra": extra, "mine": {}, "gradient": None}
+        return {**vars(self), "delta": self.delta.clone(), "end": None, "extra": extra, "mine": {}, "gradient": None}
 
 
 @dataclass
 class Job:
     """Times, sizes and recipients are fixed at dispatch; mail and result come later."""
 
-    id: int
     client: int
     version: int
     dispatch: int
@@ -49,8 +57,16 @@ class Job:
     recipients: list[int]
     bytes_up: int
     bytes_down: int
-    arrival: float
+    dispatched: float
+    begins: float  # download complete
+    id: int = -1
+    finish: float = math.nan
+    arrival: float = math.nan  # or, if `lost`, when the device gives up waiting
+    attempts: int = 1  # how often the upload is sent
+    lost: bool = False
     unicast: State = field(default_factory=dict)
+    start: Tensor | None = None  # its own model, where it goes on after a lost upload
+    carried: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])  # steps, units, lr_sum since `received`
     started: bool = False
     mail: Tensor | None = None
     senders: int = 0
@@ -97,7 +113,7 @@ def stack(
     return Jobs(
         client=long(clients),
         version=long([job.version for job in jobs]),
-        start=received if algo.personal == "none" else torch.where(personal, mine["w"], received),
+        start=_starts(jobs, received, mine, algo, personal),
         received=received,
         samples=fed.samples[long(clients)],
         epochs=long([job.epochs for job in jobs]),
@@ -109,6 +125,21 @@ def stack(
     )
 
 
+def _starts(jobs: Sequence[Job], received: Tensor, mine: State, algo: Algorithm, personal: Tensor) -> Tensor:
+    start = received if algo.personal == "none" else torch.where(personal, mine["w"], received)
+    if all(job.start is None for job in jobs):
+        return start
+    return torch.stack([row if job.start is None else job.start for job, row in zip(jobs, start, strict=True)])
+
+
+def carry(jobs: Sequence[Job], trained: Trained) -> Trained:
+    """A lost job and its continuation are one longer job: what it did counts from `received`."""
+    if not any(job.start is not None for job in jobs):
+        return trained
+    steps, units, lr_sum = trained.steps.new_tensor([job.carried for job in jobs]).T
+    return replace(trained, steps=trained.steps + steps, units=trained.units + units, lr_sum=trained.lr_sum + lr_sum)
+
+
 def store(jobs: Sequence[Job], algo: Algorithm, trained: Trained, upload: Upload, evaluations: Sequence[int]) -> None:
     """Gives each job its row of what was trained."""
     steps, units, lr_sum, loss = (getattr(trained, name).tolist() for name in ("steps", "units", "lr_sum", "loss"))
@@ -116,6 +147,7 @@ def store(jobs: Sequence[Job], algo: Algorithm, trained: Trained, upload: Upload
     for k, job in enumerate(jobs):
         job.result = Result(
             delta=upload.delta[k],
+            end=trained.end[k] if job.lost else None,
             extra={name: value[k] for name, value in upload.extra.items()},
             mine={name: value[k] for name, value in mine.items()},
             gradient=None if upload.gradient is None else upload.gradient[k],
@@ -167,14 +199,14 @@ def gather(
     )
 
 
-def everyone(cache: Memory, w: Tensor, fed: Fed, weighting: str) -> Updates:
+def everyone(cache: Memory, w: Tensor, version: int, fed: Fed, weighting: str) -> Updates:
     """aggregation=cached: every device's last model, the initial one of those never heard of."""
-    model = cache.rows("w")
+    model, versions = cache.rows("w"), cache.rows("version")
     nothing, one = torch.zeros_like(fed.samples), torch.ones_like(fed.samples)
     return Updates(
         client=torch.arange(fed.clients, device=w.device),
-        version=nothing,
-        staleness=nothing,
+        version=versions,
+        staleness=version - versions,
         samples=fed.samples,
         count=one,
         epochs=nothing,

@@ -6,42 +6,23 @@ import math
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from algorithms.base import Algorithm, Fed, Schedule, State, Trace, Updates
-from bench.clock import Clock, Devices, Event, Kind
+from algorithms.base import Algorithm, Fed, State, Trace, Updates
+from bench.clock import Clock, Devices, Event, Kind, RoundTrip
 from bench.engine.eager import Eager, TraceSums
 from bench.errors import Diverged
-from bench.jobs import Job, Result, everyone, gather, stack, store
+from bench.jobs import Job, Result, carry, everyone, gather, stack, store
+from bench.mail import Letter, Mail
 from bench.memory import Memory
+from bench.schedule import Rules
+from bench.tally import Ended, Tally
 from bench.traffic import Traffic
-
-
-@dataclass(frozen=True)
-class Rules:
-    """What the run decides, whatever the method."""
-
-    schedule: Schedule
-    rounds: int
-    weighting: str = "size"
-    aggregation: str = "arrived"
-    arrivals_per_round: int | None = None  # asynchronous schedules; None: the buffer
-    virtual_seconds: float = math.inf
-    on_divergence: str = "stop"
-    batch: int | None = None  # jobs trained in one engine call; None: what fits into 2^25 numbers, at most 256
-
-
-@dataclass
-class Tally:
-    """Sums over one reporting round."""
-
-    loss: float = 0.0
-    weight: float = 0.0
-    staleness: list[int] = field(default_factory=list)
+from bench.travel import round_trip, travel
 
 
 class FederatedLoop:
@@ -56,14 +37,17 @@ class FederatedLoop:
         self.server = algo.init_server(w0, fed)
         personal = {} if algo.personal == "none" else {"w": w0}
         self.memory = Memory({**algo.init_client(w0, fed), **personal}, fed.clients)
-        self.cache = Memory({"w": w0}, fed.clients)  # aggregation=cached: the devices' last models
+        # aggregation=cached: the devices' last models, and the versions they were made from
+        self.cache = Memory({"w": w0, "version": w0.new_zeros(())}, fed.clients)
         self.personal = engine.layout.part(algo.personal)
         self.clock, self.traffic = Clock(), Traffic(algo, fed, ~self.personal)
         self.version = self.round = self.arrivals = self.evaluations = self.next_job = self.dropped = 0
         self.dispatches: Counter[int] = Counter()
         self.jobs: dict[int, Job] = {}  # in flight
         self.arrived: list[Job] = []  # in the buffer
-        self.inbox: dict[int, dict[int, Job | Tensor]] = {}  # device -> sender -> its job, or the gradient itself
+        self.mail = Mail()
+        self.trips: dict[int, RoundTrip] = {}
+        self.ended: list[Ended] = []  # jobs of this round, for the timeline
         self.sent: dict[int, State] = {}  # version -> broadcast tensors that some job still needs
         self.trace: TraceSums | None = None  # of the round that is going on
         self.last_trace: Trace | None = None
@@ -76,7 +60,7 @@ class FederatedLoop:
     def advance(self) -> dict[str, float]:
         """Runs to the next aggregation of a synchronous schedule, or until `arrivals_per_round` more uploads are in;
         returns the round's row for metrics.csv."""
-        begin, tally = time.perf_counter(), Tally()
+        begin, tally, self.ended = time.perf_counter(), Tally(), []
         if not self.jobs:
             self._dispatch(self._first())
         version = self.version
@@ -91,12 +75,10 @@ class FederatedLoop:
             "round": self.round,
             "version": self.version,
             "virtual_seconds": self.clock.now,
-            "train_loss": tally.loss / tally.weight if tally.weight else math.nan,
             "bytes_up": self.traffic.up,
             "bytes_down": self.traffic.down,
             "bytes_peer": self.traffic.peer,
-            "staleness_mean": sum(tally.staleness) / len(tally.staleness) if tally.staleness else math.nan,
-            "staleness_max": max(tally.staleness, default=math.nan),
+            **tally.row(),
             "gradient_evaluations": self.evaluations,
             "dropped": self.dropped,
             "train_seconds": time.perf_counter() - begin,
@@ -107,12 +89,18 @@ class FederatedLoop:
         return self.algo.deployed(self.server, self.memory, self.fed)
 
     def _handle(self, event: Event, tally: Tally) -> None:
-        if event.kind is Kind.START:
-            self._start(self.jobs[event.job])
-        elif event.kind is Kind.MAIL:
-            self._deliver(self.jobs[event.job])
-        else:
-            self._arrive(self.jobs.pop(event.job), tally)
+        match event.kind:
+            case Kind.START:
+                self._start(self.jobs[event.job])
+            case Kind.MAIL:
+                self.mail.deliver(event.job, event.device)
+            case Kind.UPLOAD:
+                self._arrive(self.jobs.pop(event.job), tally)
+            case Kind.LOST:
+                self._go_on(self.jobs.pop(event.job), tally)
+            case Kind.WAIT:
+                if event.job == self.version and self.arrived:
+                    self._aggregate(tally)
 
     def _first(self) -> list[int]:
         everyone, places = list(range(self.fed.clients)), self.rules.schedule.concurrency
@@ -144,61 +132,101 @@ class FederatedLoop:
         for client, number, epochs in zip(clients, numbers, granted, strict=True):
             unicast = {name: self.server[name][client].clone() for name in self.algo.unicast}
             down = self.traffic.download_size(broadcast, unicast)
-            steps_per_epoch = self.engine.batches.steps_per_epoch(client)
-            start = self.clock.now + self.devices.download_seconds(down)
-            finish = start + self.devices.compute_seconds(client, number, self.version, epochs * steps_per_epoch)
-            job = Job(
-                id=self.next_job,
-                client=client,
-                version=self.version,
-                dispatch=number,
-                count=counts[client],
-                epochs=epochs,
-                steps_per_epoch=steps_per_epoch,
-                layers=layers.tolist(),
-                recipients=unicast[self.algo.mail].nonzero()[:, 0].tolist() if self.algo.mail else [],
-                bytes_up=up,
-                bytes_down=down,
-                arrival=finish + self.devices.upload_seconds(up),
-                unicast=unicast,
+            begins = self.clock.now + self.devices.download_seconds(client, down)
+            self._launch(
+                Job(
+                    client=client,
+                    version=self.version,
+                    dispatch=number,
+                    count=counts[client],
+                    epochs=epochs,
+                    steps_per_epoch=self.engine.batches.steps_per_epoch(client),
+                    layers=layers.tolist(),
+                    recipients=unicast[self.algo.mail].nonzero()[:, 0].tolist() if self.algo.mail else [],
+                    bytes_up=up,
+                    bytes_down=down,
+                    dispatched=self.clock.now,
+                    begins=begins,
+                    unicast=unicast,
+                )
             )
-            self.next_job += 1
-            self.jobs[job.id] = job
-            self.clock.push(Event(start, Kind.START, client, job.id))
-            self.clock.push(Event(job.arrival, Kind.UPLOAD, client, job.id))
-            if job.recipients:
-                self.clock.push(Event(finish, Kind.MAIL, client, job.id))
+
+    def _launch(self, job: Job) -> None:
+        job.id, self.next_job = self.next_job, self.next_job + 1
+        self.jobs[job.id] = job
+        timeout = self.trips.setdefault(job.client, RoundTrip()).timeout
+        events = travel(job, self.devices, timeout, self.algo.retransmit, self.traffic.message)
+        for event in events:
+            self.clock.push(event)
+        self.mail.post(job, sum(event.kind is Kind.MAIL for event in events))
 
     def _start(self, job: Job) -> None:
         """The download is complete and the inbox is read: from here on the job's inputs are fixed."""
         self.traffic.down += job.bytes_down
-        for _, letter in sorted(self.inbox.pop(job.client, {}).items()):
+        for letter in self.mail.read(job.client):
             gradient = self._gradient(letter)
+            if not gradient.isfinite().all():
+                continue  # its sender diverged
             job.mail = gradient.clone() if job.mail is None else job.mail + gradient
             job.senders += 1
         job.started = True
 
-    def _deliver(self, sender: Job) -> None:
-        for recipient in sender.recipients:
-            self.inbox.setdefault(recipient, {})[sender.client] = sender
-            self.traffic.peer += self.traffic.message
+    def _go_on(self, job: Job, tally: Tally) -> None:
+        """No answer came: the device trains on from its own model, and what was lost is part of its next upload."""
+        result = self._result(job)
+        self._account(job, result, "lost")
+        if what := result.not_finite:
+            self._drop(job, what, tally)
+            return
+        assert result.end is not None
+        number = self.dispatches[job.client]
+        self.dispatches[job.client] += 1
+        again = replace(
+            job,
+            dispatch=number,
+            epochs=self.devices.grant(job.version, [job.client], [number], self.fed.epochs, sync=False)[0],
+            bytes_down=0,
+            dispatched=self.clock.now,
+            begins=self.clock.now,
+            start=result.end.clone(),
+            carried=[result.steps, result.units, result.lr_sum],
+            started=False,
+            mail=None,
+            senders=0,
+            result=None,
+        )
+        self._launch(again)
 
-    def _gradient(self, letter: Job | Tensor) -> Tensor:
+    def _account(self, job: Job, result: Result, outcome: str) -> None:
+        """What was sent and computed counts, whether it arrived or not."""
+        self.traffic.up += job.bytes_up * job.attempts
+        self.traffic.peer += self.traffic.message * len(job.recipients)
+        self.evaluations += result.evaluations
+        self.ended.append((job.client, job.version, job.dispatched, job.begins, job.finish, job.arrival, outcome))
+
+    def _gradient(self, letter: Letter) -> Tensor:
         gradient = self._result(letter).gradient if isinstance(letter, Job) else letter
         assert gradient is not None, "a method with mail has to give Upload.gradient"
         return gradient
 
     def _result(self, job: Job) -> Result:
         """Trains the job if that has not happened yet, together with all others that have started."""
-        if job.result is None:
-            jobs = [job, *(other for other in self._will_arrive() if other is not job)][: self.batch]
-            rows = stack(jobs, self.algo, self.fed, self.sent, self.memory, self.personal)
-            trained, evaluations, trace = self.engine.train(self.algo, self.fed, rows, [job.dispatch for job in jobs])
-            store(jobs, self.algo, trained, self.algo.upload(rows, trained, self.fed), evaluations)
-            if trace is not None:
-                self.trace = trace if self.trace is None else self.trace.add(trace)
-        assert job.result is not None
+        jobs = [] if job.result else [job, *(other for other in self._will_arrive() if other is not job)]
+        if self.sync:
+            jobs.sort(key=lambda job: job.client)  # a trace is summed in this order
+        while job.result is None:
+            self._train(jobs[: self.batch])
+            jobs = jobs[self.batch :]
         return job.result
+
+    def _train(self, jobs: list[Job]) -> None:
+        if "trace" in self.algo.need and self.trace is None:
+            self.trace = TraceSums.zeros(self.fed.epochs, self.server["w"])
+        rows = stack(jobs, self.algo, self.fed, self.sent, self.memory, self.personal)
+        numbers = [job.dispatch for job in jobs]
+        trained, evaluations = self.engine.train(self.algo, self.fed, rows, numbers, self.trace)
+        trained = carry(jobs, trained)
+        store(jobs, self.algo, trained, self.algo.upload(rows, trained, self.fed), evaluations)
 
     def _will_arrive(self) -> list[Job]:
         """Started, untrained jobs whose upload can still count before the run ends, earliest first."""
@@ -214,20 +242,22 @@ class FederatedLoop:
 
     def _arrive(self, job: Job, tally: Tally) -> None:
         result = self._result(job)
-        self.traffic.up += job.bytes_up
-        self.evaluations += result.evaluations
+        self._account(job, result, "arrived")
+        if job.attempts == 1:  # Karn's rule: one cannot tell which attempt was answered
+            self.trips[job.client].observe(round_trip(job, self.devices))
         self.arrivals += job.count
-        if what := _not_finite(result):
+        if what := result.not_finite:
             self._drop(job, what, tally)
             return
-        weight = float(self.fed.samples[job.client]) * job.count
-        tally.loss += result.loss * weight
-        tally.weight += weight
+        tally.add(result.loss, float(self.fed.samples[job.client]) * job.count)
         self.memory.write(job.client, result.mine)
         self.arrived.append(job)
         places = sum(job.count for job in self.arrived)
+        wait = self.devices.population.max_wait
         if not self.jobs if self.sync else places >= self.rules.schedule.buffer:
             self._aggregate(tally)
+        elif wait is not None and len(self.arrived) == 1:
+            self.clock.push(Event(self.clock.now + wait, Kind.WAIT, job.client, self.version))
 
     def _drop(self, job: Job, what: str, tally: Tally) -> None:
         """A device whose training diverged counts as arrived but not in any mean, and starts afresh."""
@@ -264,10 +294,9 @@ class FederatedLoop:
             return updates
         for k, job in enumerate(jobs):
             there = self.fed.layout.expand(updates.layers[k])
-            self.cache.write(
-                job.client, {"w": torch.where(there, updates.model[k], self.cache.read([job.client])["w"][0])}
-            )
-        return everyone(self.cache, w, self.fed, self.rules.weighting)
+            model = torch.where(there, updates.model[k], self.cache.read([job.client])["w"][0])
+            self.cache.write(job.client, {"w": model, "version": w.new_tensor(float(job.version))})
+        return everyone(self.cache, w, self.version, self.fed, self.rules.weighting)
 
     def state_dict(self) -> dict[str, Any]:
         """Tensors, numbers, strings, dicts and lists only, so that it can be loaded with weights_only."""
@@ -278,10 +307,8 @@ class FederatedLoop:
             **{name: getattr(self, name).state_dict() for name in _PARTS},
             "jobs": [job.state_dict(with_result=False) for job in self.jobs.values()],
             "arrived": [job.state_dict(with_result=True) for job in self.arrived],
-            "inbox": {
-                device: {sender: self._gradient(letter).clone() for sender, letter in letters.items()}
-                for device, letters in self.inbox.items()
-            },
+            "mail": self.mail.state_dict(self.jobs, self._gradient),
+            "trips": {client: [trip.smoothed, trip.variation] for client, trip in self.trips.items()},
             "sent": {version: dict(state) for version, state in self.sent.items()},
         }
 
@@ -289,17 +316,13 @@ class FederatedLoop:
         for name in _COUNTERS:
             setattr(self, name, state[name])
         self.dispatches = Counter(state["dispatches"])
-        self.server, self.sent, self.inbox = state["server"], state["sent"], state["inbox"]
+        self.server, self.sent = state["server"], state["sent"]
+        self.trips = {client: RoundTrip(*values) for client, values in state["trips"].items()}
         for name in _PARTS:
             getattr(self, name).load_state_dict(state[name])
         self.jobs = {job["id"]: Job.from_state(job) for job in state["jobs"]}
         self.arrived = [Job.from_state(job) for job in state["arrived"]]
-
-
-def _not_finite(result: Result) -> str | None:
-    if not math.isfinite(result.loss):
-        return f"its loss is {result.loss}"
-    return None if result.delta.isfinite().all() else "its update is not finite"
+        self.mail.load_state_dict(state["mail"], self.jobs)
 
 
 _COUNTERS = ("version", "round", "arrivals", "evaluations", "next_job", "dropped", "out_of_time")

@@ -24,10 +24,10 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from bench import check, help, registry
+from bench import check, help, own_files, registry
 from bench.config import GROUPS, SCHEMAS, Keys, open_twin
-from bench.errors import UserError
-from bench.record import load, load_all
+from bench.errors import UserError, guarded, hush, of_machine, refuse
+from bench.record import load, load_all, make_folder
 from bench.resolve import CONF, describe, resolve
 from datamodules.base import DataError
 
@@ -41,18 +41,19 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 def command(argv: list[str]) -> int:
     """Runs one command line and returns its exit code."""
-    try:
-        store()
-        args = _parse(argv)
+    return guarded(lambda: _command(argv), DataError)
+
+
+def _command(argv: list[str]) -> int:
+    store()
+    with registry.borrowed():
+        understood = own_files.arguments(argv)
+        args = _parse(understood)
         if args.help:
             print(help.text())
             return 0
-        asks_hydra = args.hydra_help or args.shell_completion or args.info
-        return _launch(argv, args, [] if asks_hydra else plan(args.overrides, args.multirun))
-    except (UserError, DataError) as error:
-        return _refuse(error)
-    except KeyboardInterrupt:
-        return 130
+        asks_hydra = args.hydra_help or args.shell_completion
+        return _launch(understood, argv, args, [] if asks_hydra else plan(args.overrides, args.multirun))
 
 
 def store() -> None:
@@ -70,7 +71,9 @@ def plan(overrides: list[str], multirun: bool) -> list[dict[str, Any]]:
     """The config of every job that a command line means, all of them checked; nothing heavy is imported."""
     with hydra.initialize_config_dir(str(CONF), version_base=VERSION_BASE, job_name="bench"):
         parser = OverridesParser.create(GlobalHydra.instance().config_loader())
-        parsed = [o for text in overrides for o in _read(parser, text) if not o.is_hydra_override()]
+        read = [o for text in overrides for o in _read(parser, text)]
+        _launcher([o for o in read if o.is_hydra_override()])
+        parsed = [o for o in read if not o.is_hydra_override()]
         if multirun:
             if any(o.key_or_group == "out" and o.is_sweep_override() for o in parsed):
                 raise UserError("out cannot have several values: the runs of one command go into one folder.")
@@ -79,7 +82,7 @@ def plan(overrides: list[str], multirun: bool) -> list[dict[str, Any]]:
             except HydraException as error:
                 raise UserError(_sentence(error)) from None
             if not jobs:
-                raise UserError("Nothing to run: a glob() matches no name.")
+                raise UserError("Nothing to run: a glob() matches no name, or a range() is empty.")
         else:
             if sweep := next((o for o in parsed if o.is_sweep_override()), None):
                 raise UserError(f"{sweep.input_line} means several runs: add -m, or quote a value that has a comma.")
@@ -90,62 +93,81 @@ def plan(overrides: list[str], multirun: bool) -> list[dict[str, Any]]:
 def _read(parser: OverridesParser, text: str) -> list[Override]:
     try:
         return parser.parse_overrides([text])
-    except HydraException as error:
-        reason = "" if "=" not in text else f" ({_sentence(error)})"
-        raise UserError(f"'{text}' is not key=value{reason}; see python bench.py --help.") from None
+    except HydraException:
+        quotes = ", or its value needs quotes" if "=" in text else ""
+        raise UserError(f"'{text}' is not key=value{quotes}; see python bench.py --help.") from None
+
+
+def _launcher(overrides: list[Override]) -> None:
+    """Of Hydra's own settings only the launcher may be chosen; Hydra would complain in several lines."""
+    for override in overrides:
+        if not override.key_or_group.startswith(("hydra/launcher", "hydra.launcher.")):
+            raise UserError(f"{override.input_line}: Hydra's own settings are fixed here, hydra/launcher apart.")
+    if overrides:
+        _hydra([str(o.input_line) for o in overrides], return_hydra_config=True)
+
+
+def _hydra(overrides: list[str], return_hydra_config: bool = False) -> DictConfig:
+    try:
+        return hydra.compose("bench", overrides, return_hydra_config=return_hydra_config)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(_sentence(error)) from None
 
 
 def _compose(overrides: list[Override]) -> dict[str, Any]:
     check.names(overrides)
-    try:
-        cfg = hydra.compose("bench", [str(o.input_line) for o in overrides])
-    except (HydraException, OmegaConfBaseException) as error:
-        raise UserError(_sentence(error)) from None
-    return finish(cfg, overrides)
+    return finish(_hydra([str(o.input_line) for o in overrides]), overrides)
 
 
 def finish(cfg: DictConfig, overrides: list[Override]) -> dict[str, Any]:
     """From what Hydra composed to what a run takes: resolved and checked, or the recorded one with `resume`."""
-    plain: Any = OmegaConf.to_container(cfg, resolve=True)
+    try:
+        plain: Any = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise UserError(_sentence(error)) from None
     given = {o.key_or_group for o in overrides}
     if plain["resume"] is None:
         config = resolve(plain, given)
         check.config(config)
+        check.writable(Path(config["out"]))
         return config
-    recorded = load(Path(plain["resume"])).config
-    for key in sorted(given - {"resume"}):
-        wanted, kept = OmegaConf.select(cfg, key), OmegaConf.select(OmegaConf.create(recorded), key)
-        if key in GROUPS:
-            wanted, kept = wanted.name, kept if isinstance(kept, str) else kept.name
-        if wanted != kept and wanted != "auto":
-            raise UserError(f"{plain['resume']} was run with {key}={kept}, not {wanted}: to resume, leave {key} out.")
-    return recorded
+    run = load(Path(plain["resume"]))
+    check.resumable(run)
+    check.writable(run.folder, "resume")
+    check.agrees(run, plain, given - {"resume"})
+    return run.config
 
 
-def _launch(argv: list[str], args: Namespace, jobs: list[dict[str, Any]]) -> int:
+def _launch(argv: list[str], typed: list[str], args: Namespace, jobs: list[dict[str, Any]]) -> int:
     codes = [0]
     count = iter(range(1, len(jobs) + 1))
 
     def task(cfg: DictConfig) -> None:
         overrides = list(HydraConfig.get().overrides.task)
+        sys.argv = ["bench.py", *typed]  # for the record; Hydra has read its own
         # caught here, since Hydra would end a multirun with the first job that fails
         try:
             if args.multirun:
                 print(f"\n--- job {next(count)} of {len(jobs)}: {' '.join(overrides)}", flush=True)
             job(cfg, overrides)
         except (UserError, DataError) as error:
-            codes.append(_refuse(error))
+            codes.append(refuse(error))
         except KeyboardInterrupt:
             raise SystemExit(130) from None
-        except Exception:
-            traceback.print_exc()
-            codes.append(1)
+        except BrokenPipeError:
+            raise SystemExit(hush()) from None
+        except Exception as error:
+            if known := of_machine(error):
+                codes.append(refuse(known))
+            else:
+                traceback.print_exc()
+                codes.append(1)
 
     before, sys.argv = sys.argv, ["bench.py", *argv]
     group = os.environ.get(GROUP)
     try:
         if args.multirun:
-            _make(Path(jobs[0]["out"]))
+            make_folder(Path(jobs[0]["out"]))  # Hydra would fail with a traceback
             os.environ[GROUP] = group or f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
         hydra.main(str(CONF), "bench", VERSION_BASE)(task)()
         if args.multirun:
@@ -188,34 +210,23 @@ def summary(out: Path, group: str) -> None:
     print("To go on: . .venv/bin/activate, then python bench.py --help, or python bench.py algo=... dataset=...")
 
 
-def _make(out: Path) -> None:
-    """Hydra makes the folder of a multirun itself, and would fail with a traceback."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        if not os.access(out, os.W_OK):
-            raise PermissionError(13, os.strerror(13))
-    except OSError as error:
-        raise UserError(f"Cannot write to the output folder {out} (key out): {error.strerror}.") from None
-
-
 def _parse(argv: list[str]) -> Namespace:
     parser = get_args_parser()
 
-    def refuse(message: str) -> NoReturn:
+    def fail(message: str) -> NoReturn:
         raise UserError(f"{message[:1].upper()}{message[1:]}; see python bench.py --help.")
 
-    parser.error = refuse  # type: ignore[method-assign]
+    parser.error = fail  # type: ignore[method-assign]
     args = parser.parse_args(argv)
-    if args.config_name or args.config_path or args.config_dir:
-        raise UserError("--config-name, --config-path and --config-dir are not supported: give keys instead.")
+    if args.config_name or args.config_path or args.config_dir or args.package or args.experimental_rerun:
+        raise UserError("--config-name, -path, -dir, --package and --experimental-rerun are not supported: give keys.")
+    if args.resolve and not args.cfg:
+        raise UserError("--resolve belongs to --cfg, as in --cfg job --resolve.")
+    if args.shell_completion and not args.overrides:
+        raise UserError("--shell-completion needs install=SHELL or uninstall=SHELL; see python bench.py --hydra-help.")
     if args.multirun and (args.cfg or args.info or args.hydra_help or args.shell_completion):
         raise UserError("-m runs several jobs: it cannot be combined with --cfg, --info or --hydra-help.")
     return args
-
-
-def _refuse(error: Exception) -> int:
-    print(f"error: {error}", file=sys.stderr, flush=True)
-    return 2
 
 
 def _sentence(error: BaseException) -> str:

@@ -17,6 +17,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -30,6 +31,7 @@ COLUMNS = (
     *("round", "virtual_seconds", "wall_seconds", "train_loss", "test_loss", "test_accuracy"),
     *("bytes_up", "bytes_down", "bytes_peer", "staleness_mean", "staleness_max"),
 )
+EXTRA = {"group", "command", "created"}  # in config.yaml beside the keys of a run
 Row = dict[str, float]
 
 
@@ -69,7 +71,11 @@ class Record:
             "created": now.isoformat(timespec="seconds"),
         }
         text = yaml.safe_dump({**extra, **config}, sort_keys=False, allow_unicode=True)
-        write_atomically(folder / "config.yaml", text)
+        try:
+            write_atomically(folder / "config.yaml", text)
+        except UserError:
+            folder.rmdir()
+            raise
         return cls(folder, _lock(folder))
 
     @classmethod
@@ -84,15 +90,24 @@ class Record:
 
     def append(self, values: Mapping[str, float | None]) -> None:
         """The first row fixes the columns; None (not evaluated) leaves its cell empty."""
-        if self._csv is None:
+        first = self._csv is None
+        if first:
             self._columns = [*COLUMNS, *(name for name in values if name not in COLUMNS)]
-            self._csv = (self.folder / "metrics.csv").open("w", newline="", encoding="utf-8")
-            csv.writer(self._csv, lineterminator="\n").writerow(self._columns)
         if unknown := values.keys() - set(self._columns):
             raise ValueError(f"metrics.csv has no column {', '.join(sorted(unknown))}: the first row fixed them")
         row = {name: _number(values.get(name)) for name in self._columns}
-        self._csv.write(_line(row.values()))
-        self._csv.flush()
+        path = self.folder / "metrics.csv"
+        try:
+            self._csv = self._csv or path.open("w", newline="", encoding="utf-8")
+            if first:
+                csv.writer(self._csv, lineterminator="\n").writerow(self._columns)
+            self._csv.write(_line(row.values()))
+            self._csv.flush()
+        except OSError as error:
+            with suppress(OSError):  # closing tries to write once more
+                self.close_csv()
+            self._csv = None
+            raise cannot_write(path, error, self.how_to_go_on()) from None
         self.rows.append({name: math.nan if value is None else value for name, value in row.items()})
 
     def truncate(self, rounds: int) -> None:
@@ -113,6 +128,9 @@ class Record:
 
     def finish(self, result: Mapping[str, Any]) -> None:
         write_atomically(self.folder / "result.json", json.dumps(_plain(result), indent=2, allow_nan=False) + "\n")
+
+    def how_to_go_on(self) -> str:
+        return f"; {len(self.rows)} rounds are kept, python bench.py resume={self.folder} goes on once there is room"
 
     def close_csv(self) -> None:
         if self._csv is not None:
@@ -138,42 +156,69 @@ def load(folder: Path) -> Run:
         content = json.loads(result.read_text(encoding="utf-8")) if result.exists() else None
     except ValueError:
         raise UserError(f"{result} is not readable JSON.") from None
+    if content is not None and not isinstance(content, dict):
+        raise UserError(f"{result} does not hold a result.")
     status = "finished" if content is not None else "running" if _is_locked(folder) else "interrupted"
     return Run(folder, config, _read_rows(folder / "metrics.csv"), content, status)
 
 
 def load_all(out: Path, group: str | None = None) -> list[Run]:
-    """Every run below `out` (of one multirun, if `group` names it), oldest first."""
-    runs = [load(path.parent) for path in sorted(Path(out).glob("*/config.yaml"))]
+    """Every run below `out` (of one multirun, if `group` names it; what is unreadable there is not of it)."""
+    runs = []
+    for path in sorted(Path(out).glob("*/config.yaml")):
+        try:
+            runs.append(load(path.parent))
+        except UserError:
+            if group is None:
+                raise
     return [run for run in runs if group is None or run.config.get("group") == group]
 
 
 def write_atomically(path: Path, text: str) -> None:
     temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("w", encoding="utf-8", newline="") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with temporary.open("w", encoding="utf-8", newline="") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise cannot_write(path, error) from None
+
+
+def cannot_write(path: Path, error: OSError, more: str = "") -> UserError:
+    """A full disk, a quota, a folder that has become read-only."""
+    return UserError(f"Cannot write {path}: {error.strerror or error}{more}.")
 
 
 def _new_folder(out: Path, now: datetime, config: Mapping[str, Any]) -> Path:
     name = f"{now:%Y%m%d-%H%M%S}-{config['algo']['name']}-{config['dataset']['name']}-s{config['seed']}"
+    make_folder(out)
+    while True:
+        folder = out / f"{name}-{secrets.token_hex(2)}"
+        try:
+            folder.mkdir()
+            return folder
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise UserError(f"Cannot write to the output folder {out} (key out): {error.strerror}.") from None
+
+
+def make_folder(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
-        while True:
-            folder = out / f"{name}-{secrets.token_hex(2)}"
-            try:
-                folder.mkdir()
-                return folder
-            except FileExistsError:
-                continue
     except OSError as error:
         raise UserError(f"Cannot write to the output folder {out} (key out): {error.strerror}.") from None
 
 
 def _lock(folder: Path) -> TextIO:
-    file = (folder / "config.yaml").open("r+", encoding="utf-8")
+    try:
+        file = (folder / "config.yaml").open("r+", encoding="utf-8")
+    except OSError as error:
+        raise cannot_write(folder / "config.yaml", error) from None
     for _ in range(10):  # a reader that looks at the status holds the lock for an instant
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -206,12 +251,17 @@ def _line(values: Iterable[float | None]) -> str:
 def _read_rows(path: Path) -> list[Row]:
     if not path.exists():
         return []
-    text = path.read_text(encoding="utf-8")
-    complete = text[: text.rfind("\n") + 1]  # a killed run may have left half a line
-    return [
-        {name: int(cell) if cell.lstrip("-").isdigit() else float(cell or "nan") for name, cell in row.items()}
-        for row in csv.DictReader(io.StringIO(complete))
-    ]
+    try:
+        text = path.read_bytes().decode()
+        complete = text[: text.rfind("\n") + 1]  # a killed run may have left half a line
+        header, *lines = csv.reader(io.StringIO(complete), strict=True) if complete else [[]]
+        return [dict(zip(header, map(_cell, line), strict=True)) for line in lines]
+    except (ValueError, csv.Error) as error:
+        raise UserError(f"{path} is damaged: {error}.") from None
+
+
+def _cell(text: str) -> float:
+    return int(text) if text.lstrip("-").isdigit() else float(text or "nan")
 
 
 def _plain(value: Any) -> Any:

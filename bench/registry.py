@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import pkgutil
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, Field, field, fields, make_dataclass
 from functools import cache, partial
 from importlib import import_module
@@ -14,6 +15,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from hydra.core.config_store import ConfigStore
 
 from algorithms.base import Algorithm
+from bench import custom
+from bench.errors import UserError, unknown
 from datamodules.base import Dataset
 from datamodules.partition import Partition
 
@@ -34,9 +37,10 @@ def register(cls: type) -> type:
     if group is None:
         raise TypeError(f"{cls.__name__} is not an Algorithm, a Dataset or a Partition")
     name = cls.__name__.lower()
-    known = _classes[group].setdefault(name, cls)
+    known = _classes[group].get(name, cls)
     if target(known) != target(cls):
         raise ValueError(f"two classes are called {group}={name}: {target(known)} and {target(cls)}")
+    _classes[group][name] = cls
     _store(group, name, [("_target_", str, field(default=target(cls))), *_twin_fields(cls)])
     if group == "partition":
         union = {f[0]: (f[0], Any, None) for c in _classes[group].values() for f in _twin_fields(c)}
@@ -46,15 +50,31 @@ def register(cls: type) -> type:
 
 def create(node: Mapping[str, Any]) -> Any:
     """The dataclass that a node of the resolved config describes."""
-    module, _, name = str(node["_target_"]).rpartition(".")
-    cls = getattr(import_module(module), name)
+    cls = _load(str(node["_target_"]))
     hints = get_type_hints(cls)
     values = {k: v for k, v in node.items() if k not in ("_target_", "name")}
+    for key in values:
+        if key not in hints:
+            raise unknown(f"field of {target(cls)}", key, defaults(cls))
     return cls(**{key: _fitted(key, value, hints[key]) for key, value in values.items()})
 
 
-def target(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
+target = custom.target
+
+
+@contextmanager
+def borrowed() -> Iterator[None]:
+    """What is registered inside is forgotten afterwards: a user's own files belong to one command."""
+    _discover()
+    stored = ConfigStore.instance().repo
+    tables = [*_classes.values(), _twins, *(stored[group] for group in BASES)]
+    before = [dict(table) for table in tables]
+    try:
+        yield
+    finally:
+        for table, content in zip(tables, before, strict=True):
+            table.clear()
+            table.update(content)
 
 
 def twin(group: str, name: str) -> type:
@@ -83,13 +103,26 @@ def _discover() -> None:
                 continue
             module = import_module(info.name)
             for cls in vars(module).values():
-                if inspect.isclass(cls) and cls.__module__ == info.name and _is_option(cls):
+                if inspect.isclass(cls) and cls.__module__ == info.name and is_option(cls):
                     register(cls)
 
 
-def _is_option(cls: type) -> bool:
+def _load(name: str) -> type:
+    if custom.split(name):
+        cls: type = custom.load(name)
+    else:
+        module, _, attribute = name.rpartition(".")
+        try:
+            cls = getattr(import_module(module), attribute)
+        except (ImportError, AttributeError, ValueError):
+            raise UserError(f"There is no {name} in this version of fedbench.") from None
+    return cls
+
+
+def is_option(cls: type, group: str | None = None) -> bool:
+    """Is it one of the group, or of any, to be chosen by name?"""
     public = not cls.__name__.startswith("_") and cls not in BASES.values() and not inspect.isabstract(cls)
-    return public and issubclass(cls, tuple(BASES.values()))
+    return public and issubclass(cls, BASES[group] if group else tuple(BASES.values()))
 
 
 def _store(group: str, name: str, columns: list[tuple[str, Any, Any]]) -> None:

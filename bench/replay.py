@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import facts
-from bench.errors import Diverged, UserError
+from bench import check, facts
+from bench.errors import Diverged, Parser, UserError
 from bench.progress import Progress
 from bench.record import Row, Run, load
 
@@ -17,11 +16,12 @@ TIMES = ("wall_seconds", "train_seconds")
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser("python -m bench replay", description=__doc__)
+    parser = Parser("python -m bench replay", description=__doc__)
     parser.add_argument("run", type=Path, help="the folder of a finished run, runs/<id>")
     run = load(parser.parse_args(argv).run)
     if run.result is None:
         raise UserError(f"{run.folder} is {run.status}, so there is no result to compare with: see resume=.")
+    check.recorded(run)
     rows, sha = _again(run)
     same = sha == run.result["weights_sha256"]
     if same:

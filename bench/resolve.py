@@ -1,4 +1,4 @@
-"""Fills what was left open: data set < protocol < scale < command line. The result is a run's config.yaml."""
+"""Fills what was left open: data set < own module < protocol < scale < command line. It becomes a run's config.yaml."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from bench import registry
 from bench.config import GROUPS, SCHEMAS, Keys, optional
-from bench.errors import UserError
+from bench.errors import UserError, unknown
 
 CONF = Path(__file__).parent / "conf"
 FALLBACK = {"model": "mlp", "partition": "iid", "devices": "mixed"}
@@ -32,13 +32,18 @@ def resolve(cfg: Mapping[str, Any], given: set[str]) -> Values:
     if scale == "cpu":
         layers.append(heavy)
 
-    config: Values = {"algo": _algo(cfg["algo"], protocol.get("algo", {}).get(algo, {}), given)}
-    config["dataset"] = dict(cfg["dataset"])
+    of_protocol = [part.get("algo", {}).get(algo, {}) for part in (protocol, *layers)]
+    config: Values = {"algo": _fields("algo", cfg["algo"], of_protocol, given)}
+    config["dataset"] = _fields("dataset", cfg["dataset"], [layer.get("dataset", {}) for layer in layers], given)
     for group in FALLBACK:
         config[group] = _node(group, cfg[group], layers, given)
+    if config["model"]["name"] == "custom":
+        from bench.models.custom import sgd  # the user's module decides whether Lightning is imported here
+
+        layers.insert(1, sgd(config["model"], config["dataset"]))
     config |= {"protocol": protocol["name"], "scale": scale}
     for group in ("engine", "logger"):
-        config[group] = _typed(group, cfg[group])
+        config[group] = typed(group, cfg[group])
     return config | _scalars(cfg, layers, scale, given)
 
 
@@ -108,8 +113,12 @@ def fields_of(group: str, option: str) -> list[str]:
     return [] if group == "protocol" else [key for key in options(group)[option] if key != "name"]
 
 
-def _algo(node: Mapping[str, Any], of_protocol: Mapping[str, Any], given: set[str]) -> Values:
-    return _typed("algo", dict(node) | {k: v for k, v in of_protocol.items() if f"algo.{k}" not in given})
+def _fields(group: str, node: Mapping[str, Any], layers: list[Mapping[str, Any]], given: set[str]) -> Values:
+    """The fields of the algorithm or data set that was asked for: those not given may be set by the protocol."""
+    values = dict(node)
+    for layer in layers:
+        values |= {key: value for key, value in layer.items() if f"{group}.{key}" not in given}
+    return typed(group, values)
 
 
 def _node(group: str, node: Mapping[str, Any], layers: list[Mapping[str, Any]], given: set[str]) -> Values:
@@ -117,6 +126,8 @@ def _node(group: str, node: Mapping[str, Any], layers: list[Mapping[str, Any]], 
     asked = node["name"] != "auto"
     named = [layer[group]["name"] for layer in layers if "name" in layer.get(group, {})]
     option = node["name"] if asked else (named or [FALLBACK[group]])[-1]
+    if option not in names_of(group):
+        raise unknown(f"{GROUPS[group]} in the data set's defaults", option, names_of(group))
     if group in registry.BASES:
         cls = registry.classes(group)[option]
         own: Values = {"name": option, "_target_": registry.target(cls)}
@@ -142,10 +153,10 @@ def _node(group: str, node: Mapping[str, Any], layers: list[Mapping[str, Any]], 
             )
         if node[key] is not None or (group in SCHEMAS and key in optional(SCHEMAS[group])):
             values[key] = node[key]
-    return _typed(group, {"name": name} | values)
+    return typed(group, {"name": name} | values)
 
 
-def _typed(group: str, values: Mapping[str, Any]) -> Values:
+def typed(group: str, values: Mapping[str, Any]) -> Values:
     """`values` as the group's schema has them: 1 becomes 1.0 for a float, a text is refused."""
     schema = SCHEMAS[group] if group in SCHEMAS else registry.twin(group, values["name"])
     typed = OmegaConf.structured(schema)

@@ -19,6 +19,7 @@ from bench.errors import Diverged
 from bench.metrics import MB, rounds_to_target
 from bench.progress import Progress, duration
 from bench.record import COLUMNS, Record, Row
+from bench.timeline import Log
 
 if TYPE_CHECKING:  # Lightning takes seven seconds, and assembling may still refuse the config
     from bench.federation import Federation, Values
@@ -45,6 +46,11 @@ def run(config: dict[str, Any], *, resume: Path | None = None) -> dict[str, Any]
             raise
         result = _result(config, parts, record)
         record.finish(result)
+    except KeyboardInterrupt:
+        if record is not None:
+            rounds = len(record.rows)
+            print(f"Stopped after round {rounds}. To go on: python bench.py resume={record.folder}", flush=True)
+        raise
     finally:
         tracking.finish(logger, result)
         if record is not None:
@@ -84,6 +90,7 @@ def _fit(config: Mapping[str, Any], parts: Parts, record: Record, logger: Any) -
     resumable = checkpoint.exists()
     if not resumable:
         record.truncate(0)
+        Log(record.folder).truncate(0)
     try:
         with quiet(), _stop_signals(federation):
             trainer(record.folder, logger).fit(federation, ckpt_path=checkpoint if resumable else None)
@@ -93,7 +100,6 @@ def _fit(config: Mapping[str, Any], parts: Parts, record: Record, logger: Any) -
     finally:
         progress.end()
     if not loop.finished:
-        print(f"Stopped after round {len(record.rows)}. To go on: python bench.py resume={record.folder}", flush=True)
         raise KeyboardInterrupt
 
 

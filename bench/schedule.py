@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,7 +13,20 @@ from torch import nn
 from algorithms.base import Algorithm, Fed, Schedule
 from bench.errors import UserError
 from bench.flat import Layout
-from bench.loop import Rules
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the run decides, whatever the method."""
+
+    schedule: Schedule
+    rounds: int
+    weighting: str = "size"
+    aggregation: str = "arrived"
+    arrivals_per_round: int | None = None  # asynchronous schedules; None: the buffer
+    virtual_seconds: float = math.inf
+    on_divergence: str = "stop"
+    batch: int | None = None  # jobs trained in one engine call; None: what fits into 2^25 numbers, at most 256
 
 
 def rules(config: Mapping[str, Any], algo: Algorithm, fed: Fed) -> Rules:
@@ -28,6 +42,8 @@ def rules(config: Mapping[str, Any], algo: Algorithm, fed: Fed) -> Rules:
     name = config["algo"]["name"]
     if not sync and "trace" in algo.need:
         raise UserError(f"{name} averages over the devices of a round and needs a synchronous schedule.")
+    if sync and config["devices"]["max_wait"] is not None:
+        raise UserError("devices.max_wait is for asynchronous schedules: a synchronous round waits for its cohort.")
     if config["on_divergence"] == "drop" and "trace" in algo.need:
         raise UserError(f"on_divergence=drop is not possible with {name}, which averages over all devices of a round.")
     if config["aggregation"] == "cached" and not algo.cacheable:

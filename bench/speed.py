@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import time
@@ -19,8 +18,10 @@ from bench import models
 from bench.batches import Batch, Batches
 from bench.clock import Devices
 from bench.engine.eager import Eager
+from bench.errors import Parser
 from bench.flat import Layout, trainable
-from bench.loop import FederatedLoop, Rules
+from bench.loop import FederatedLoop
+from bench.schedule import Rules
 from bench.seeding import stream
 
 
@@ -156,7 +157,7 @@ def measure(load: Workload, repetitions: int) -> dict[str, dict[str, float]]:
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser("python -m bench speed", description=__doc__)
+    parser = Parser("python -m bench speed", description=__doc__)
     parser.add_argument("--workloads", default=",".join(WORKLOADS), help="comma-separated: %(default)s")
     parser.add_argument("--repetitions", type=int, default=7)
     parser.add_argument("--json", type=Path, help="write the figures to this file")

@@ -13,12 +13,14 @@ from torch import Tensor, nn
 
 from algorithms.base import Algorithm, Fed, Schedule, State
 from bench.batches import Batch, Batches
-from bench.clock import Devices
+from bench.clock import Devices, Population
 from bench.engine.eager import Eager
 from bench.errors import unknown
 from bench.flat import Layout, trainable
-from bench.loop import FederatedLoop, Rules
+from bench.loop import FederatedLoop
 from bench.registry import classes, defaults
+from bench.schedule import Rules
+from bench.services import Prerun
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Script(Devices):
         return float(self._at(self.seconds, version)[client])
 
 
-KEYS = {
+KEYS: dict[str, Any] = {
     "epochs": None,
     "cohort": None,
     "concurrency": None,
@@ -91,6 +93,7 @@ KEYS = {
     "on_divergence": "stop",
     "seed": 0,
     "deep": 0,
+    "devices": {},
     "batch": None,
 }
 
@@ -139,7 +142,7 @@ def quadratic(
     round t, a repeated one was drawn twice; without it the loop draws `cohort` (default: all). Asynchronous: all start
     at time 0 and links are instant. `deep=k`: the last k coordinates are the deep layer and the head. Other keys:
     concurrency, buffer, momentum, weight_decay, weighting, sampling, aggregation, on_divergence,
-    seed, batch.
+    seed, batch, and devices, a dictionary with links, loss and max_wait as in the group `devices`.
     """
     fields = {name.removeprefix("algo."): keys.pop(name) for name in list(keys) if name.startswith("algo.")}
     for name in keys:
@@ -186,22 +189,31 @@ def quadratic(
         seed=key["seed"],
         local_unit="step",
     )
-    loop = FederatedLoop(
-        method,
-        fed,
-        Eager(module, layout, batches),
-        Script(clients, key["seed"], key["sampling"], cohorts=cohorts, steps=table, seconds=times),
-        Rules(
-            schedule,
-            rounds=sys.maxsize,  # counted here, in aggregations
-            weighting=key["weighting"],
-            aggregation=key["aggregation"],
-            on_divergence=key["on_divergence"],
-            arrivals_per_round=1,
-            batch=key["batch"],
-        ),
-        layout.flatten(trainable(module)),
+    script = Script(
+        clients,
+        key["seed"],
+        key["sampling"],
+        Population(**key["devices"]),
+        cohorts=cohorts,
+        steps=table,
+        seconds=times,
     )
+    rules = Rules(
+        schedule,
+        rounds=sys.maxsize,  # counted here, in aggregations
+        weighting=key["weighting"],
+        aggregation=key["aggregation"],
+        on_divergence=key["on_divergence"],
+        arrivals_per_round=1,
+        batch=key["batch"],
+    )
+    engine, start = Eager(module, layout, batches), layout.flatten(trainable(module))
+
+    def prerun(recorder: Algorithm) -> FederatedLoop:
+        return FederatedLoop(recorder, fed, engine, script, replace(rules, rounds=rounds), start)
+
+    fed = replace(fed, trace=Prerun(prerun))
+    loop = FederatedLoop(method, fed, engine, script, rules, start)
     ws = [loop.server["w"].clone()]
     rows = []
     while loop.version < rounds:

@@ -1,17 +1,19 @@
-"""python -m datamodules: the data sets, and where they are on this machine."""
+"""python -m datamodules: the data sets, where they are on this machine, and how to get them."""
 
 from __future__ import annotations
 
+import os
 import pkgutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 
 import datamodules
-from datamodules.base import Dataset
+from datamodules.base import DataError, Dataset
 
 
-def data_sets() -> list[type[Dataset]]:
+def data_sets() -> dict[str, type[Dataset]]:
     for info in pkgutil.iter_modules(datamodules.__path__, "datamodules."):
         name = info.name.rpartition(".")[2]
         if not name.startswith("_") and name != "module":  # module.py imports Lightning
@@ -20,34 +22,64 @@ def data_sets() -> list[type[Dataset]]:
     def below(cls: type[Dataset]) -> list[type[Dataset]]:
         return [c for sub in cls.__subclasses__() for c in (sub, *below(sub))]
 
-    return sorted((c for c in below(Dataset) if not c.__name__.startswith("_")), key=lambda c: c.__name__.lower())
+    mine = [c for c in below(Dataset) if c.__module__.startswith("datamodules.") and not c.__name__.startswith("_")]
+    return {c.__name__.lower(): c for c in sorted(mine, key=lambda c: c.__name__.lower())}
 
 
-def show_list() -> None:
+def show_list(names: Sequence[str]) -> int:
     """what there is, how large, and where it comes from here"""
-    for cls in data_sets():
-        dataset = cls()
-        samples = "{:,} + {:,}".format(*cls.size) if cls.size else "?"
-        where = dataset.available() or f"not here: {dataset.how_to_get()}"
-        print(f"{cls.__name__.lower():10} {cls.title}")
-        print(f"{'':10} {samples} samples, {cls.classes or '?'} classes; {where}")
+    for name, cls in data_sets().items():
+        if names and name not in names:
+            continue
+        print(f"{name:10} {cls.title}")
+        for dataset in cls.variants():
+            print(f"{'':10} {dataset.summary()}; {dataset.available() or f'not here: {dataset.how_to_get()}'}")
+    return 0
 
 
-VERBS: dict[str, Callable[[], None]] = {"list": show_list}
+def fetch(names: Sequence[str]) -> int:
+    """get the data sets named, for later runs: fetch mnist cifar10"""
+    if not names:
+        return _refuse(f"Name the data sets to fetch: {' '.join(data_sets())}.")
+    code = 0
+    for name in names:
+        try:
+            print(f"{name}: {data_sets()[name]().fetch()}", flush=True)
+        except DataError as error:  # the others may work
+            code = _refuse(str(error))
+    return code
+
+
+VERBS: dict[str, Callable[[Sequence[str]], int]] = {"list": show_list, "fetch": fetch}
 
 
 def main(args: list[str]) -> int:
     if args in ([], ["-h"], ["--help"]):
-        print("python -m datamodules VERB")
+        print("python -m datamodules VERB [data sets]")
         for verb, run in VERBS.items():
             print(f"  {verb:8} {run.__doc__}")
         return 0
-    if len(args) > 1 or args[0] not in VERBS:
-        print(f"There is no `{' '.join(args)}` here: try {' or '.join(VERBS)}.", file=sys.stderr)
-        return 2
-    VERBS[args[0]]()
-    return 0
+    if args[0] not in VERBS:
+        return _refuse(f"There is no `{args[0]}` here: try {' or '.join(VERBS)}.")
+    names = [name.lower() for name in args[1:]]
+    if unknown := next((name for name in names if name not in data_sets()), None):
+        near = get_close_matches(unknown, data_sets(), n=1)
+        return _refuse(f"There is no data set `{unknown}`: try {' or '.join(near or data_sets())}.")
+    return VERBS[args[0]](names)
+
+
+def _refuse(sentence: str) -> int:
+    print(f"error: {sentence}", file=sys.stderr, flush=True)
+    return 2
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        code = main(sys.argv[1:])
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = 130
+    except BrokenPipeError:  # `| head`: nobody reads any more, so what is still buffered goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 141
+    sys.exit(code)

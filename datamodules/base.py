@@ -5,12 +5,15 @@ A new data set is one new file in this folder with a subclass of `Dataset`; its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
+
+CROP = 4  # pixels of black around an image from which augmentation cuts
 
 
 class DataError(ValueError):
@@ -19,11 +22,15 @@ class DataError(ValueError):
 
 @dataclass(frozen=True)
 class Split:
-    x: Tensor  # [n, ...] uint8, or float for tabular data
+    x: Tensor  # [n, ...] uint8, or float for tabular data; sample numbers where `Loaded.pixels_of` is set
     y: Tensor  # [n] long
+    group: Tensor | None = None  # [n] samples too alike to be on both sides of a split, e.g. frames of one film
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def take(self, rows: Tensor) -> Split:
+        return Split(self.x[rows], self.y[rows], None if self.group is None else self.group[rows])
 
 
 @dataclass(frozen=True)
@@ -38,16 +45,66 @@ class Loaded:
     scale: float
     mean: tuple[float, ...]  # per channel, after scaling
     std: tuple[float, ...]
+    deviation: str = ""  # how it differs from the published set, for the record
+    augments: bool = False  # whether `augment` does anything
+    resize: int | None = None  # side of the square that a model sees
+    pixels_of: Callable[[Tensor], Tensor] | None = None  # sample numbers -> what is stored, where x holds numbers
 
     def inputs(self, x: Tensor, normalise: bool, dtype: torch.dtype = torch.float32) -> Tensor:
-        """[B, ...] as stored -> [B, *shape]."""
-        x = x.reshape(len(x), *self.shape).to(dtype) * self.scale
+        """[B, ...] as stored or as `augment` returned it -> [B, *shape]."""
+        x = self.pixels(x)
+        stored = self.shape if self.resize is None else (self.shape[0], *x.shape[-2:])
+        x = x.reshape(len(x), *stored).to(dtype) * self.scale
+        if self.resize is not None:
+            x = torch.nn.functional.interpolate(x, (self.resize, self.resize), mode="bilinear", antialias=True)
         if not normalise:
             return x
         per_channel = (-1, *[1] * (len(self.shape) - 1))
         mean = torch.tensor(self.mean, dtype=dtype, device=x.device).reshape(per_channel)
         std = torch.tensor(self.std, dtype=dtype, device=x.device).reshape(per_channel)
         return (x - mean) / std
+
+    def pixels(self, x: Tensor) -> Tensor:
+        """What is stored, for x that may be sample numbers."""
+        return self.pixels_of(x) if self.pixels_of is not None and x.ndim == 1 else x
+
+    def augment(self, x: Tensor, rng: np.random.Generator) -> Tensor:
+        """Each image of a training batch cut at a random place out of itself with a border, and mirrored or not."""
+        if not self.augments:
+            return x
+        x = self.pixels(x)
+        x = x.reshape(len(x), self.shape[0], *x.shape[-2:])
+        n, _, height, width = x.shape
+        top, left = (torch.from_numpy(rng.integers(0, 2 * CROP + 1, (n, 1))).to(x.device) for _ in range(2))
+        mirrored = torch.from_numpy(rng.random((n, 1)) < 0.5).to(x.device)
+        rows = top + torch.arange(height, device=x.device)
+        columns = left + torch.arange(width, device=x.device)
+        columns = torch.where(mirrored, columns.flip(1), columns)
+        bordered = torch.nn.functional.pad(x, (CROP,) * 4).permute(0, 2, 3, 1)
+        sample = torch.arange(n, device=x.device)[:, None, None]
+        return bordered[sample, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
+
+    def with_validation(self, fraction: float, rng: np.random.Generator) -> Loaded:
+        """Tested on a random part of the training data, which is then not trained on; groups stay together."""
+        y = self.train.y
+        group = torch.arange(len(y)) if self.train.group is None else self.train.group
+        _, member = torch.unique(group, return_inverse=True)
+        wanted = round(fraction * len(y))
+        if not 0 < wanted < len(y):
+            raise DataError(f"val_fraction={fraction} of {len(y)} samples leaves one side empty: use 0.01 to 0.9.")
+        order = torch.from_numpy(rng.permutation(int(member.max()) + 1))
+        before = torch.bincount(member)[order].cumsum(0) - torch.bincount(member)[order]
+        held = torch.zeros(len(order), dtype=torch.bool)
+        held[order[before < wanted]] = True
+        held = held[member]
+        if bool(held.all()):
+            raise DataError(f"val_fraction={fraction} leaves no group of samples for training: use a smaller one.")
+        return replace(
+            self,
+            train=self.train.take(~held),
+            test=self.train.take(held),
+            source=f"{self.source}; tested on {int(held.sum())} held-out training samples",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +125,11 @@ class Dataset:
             allowed = " or ".join(self.sources)
             raise DataError(f"dataset.source of {name} must be {allowed}, not {self.source!r}.")
 
+    @classmethod
+    def variants(cls) -> Sequence[Dataset]:
+        """What `python -m datamodules list` shows."""
+        return [cls()]
+
     def load(self) -> Loaded:
         """Raises DataError, which says how to get the data, where it is missing."""
         raise NotImplementedError
@@ -76,6 +138,17 @@ class Dataset:
         """Where it would come from, without loading or downloading anything; None: not on this machine."""
         raise NotImplementedError
 
+    def summary(self) -> str:
+        samples = "{:,} + {:,}".format(*self.size) if self.size else "?"
+        return f"{samples} samples, {self.classes or '?'} classes"
+
     def how_to_get(self) -> str:
         """For `python -m datamodules list` where it is not available; starts with a verb."""
         return ""
+
+    def fetch(self) -> str:
+        """Gets it for later runs, where it is not here already; says where it came from."""
+        found = self.available()
+        if found is None:
+            raise DataError(f"{type(self).__name__} cannot be downloaded: {self.how_to_get()}.")
+        return found

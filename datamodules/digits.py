@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from datamodules.base import Dataset, Loaded, Split
+from datamodules.base import Loaded, Split
+from datamodules.synthetic import _Known
 
 
 @dataclass(frozen=True, kw_only=True)
-class Digits(Dataset):
+class Digits(_Known):
     """scikit-learn's bundled 8x8 digits (UCI optdigits, test part), so that everything runs without any download.
 
     They come without a split: ours is fixed and stratified, one sample in five for testing.
@@ -20,6 +21,7 @@ class Digits(Dataset):
     title = "handwritten digits, 8x8, bundled with scikit-learn"
     size = (1437, 360)
     classes = 10
+    shape = (64,)
     defaults: ClassVar[Mapping[str, Any]] = {
         "rounds": 30,
         "clients": 20,
@@ -33,10 +35,10 @@ class Digits(Dataset):
         "model": {"name": "mlp", "hidden": [64]},
     }
 
-    def available(self) -> str:
+    def found(self) -> str:
         return "sklearn (bundled)"
 
-    def load(self) -> Loaded:
+    def read(self) -> Loaded:
         from sklearn.datasets import load_digits
 
         images, labels = load_digits(return_X_y=True)
@@ -51,8 +53,8 @@ class Digits(Dataset):
             train=Split(x[~test], y[~test]),
             test=Split(x[test], y[test]),
             classes=10,
-            shape=(64,),
-            source=self.available(),
+            shape=self.shape,
+            source=self.found(),
             scale=1 / 16,
             mean=(0.3054,),
             std=(0.3759,),

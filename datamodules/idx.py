@@ -14,46 +14,34 @@ from typing import IO, ClassVar
 import torch
 from torch import Tensor
 
-from datamodules.base import DataError, Dataset, Loaded, Split
-from datamodules.sources import SOURCES, Files, how_to_get, locate, obtain, path_of
+from datamodules.base import DataError, Split
+from datamodules.images import _Images
+from datamodules.sources import Files, Forms, Place, path_of, verify
 
 IMAGES, LABELS = "{}-images-idx3-ubyte", "{}-labels-idx1-ubyte"
 NAMES = tuple(kind.format(part) for part in ("train", "t10k") for kind in (IMAGES, LABELS))
+CONTENTS = f"{NAMES[0]}[.gz] and {len(NAMES) - 1} more"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _MnistLike(Dataset):
+class _MnistLike(_Images):
     """28x28 grey images in ten classes; private, so that it is not itself a data set to choose."""
 
-    sources = SOURCES
     size = (60_000, 10_000)
     classes = 10
+    shape = (1, 28, 28)
     files: ClassVar[Files]
-    mean: ClassVar[float]
-    std: ClassVar[float]
 
-    def available(self) -> str | None:
-        place = locate(self.files, self.source)
-        return place.text if place else None
+    def forms(self) -> Forms:
+        return (self.files,)
 
-    def how_to_get(self) -> str:
-        return how_to_get(self.files)
-
-    def load(self) -> Loaded:
-        place = obtain(self.files, self.source)
-        return Loaded(
-            train=read_split(place.folder, "train", (28, 28), classes=10),
-            test=read_split(place.folder, "t10k", (28, 28), classes=10),
-            classes=10,
-            shape=(1, 28, 28),
-            source=place.text,
-            scale=1 / 255,
-            mean=(self.mean,),
-            std=(self.std,),
-        )
+    def parts(self, place: Place) -> tuple[Split, Split]:
+        train, test = (read_split(place, part, self.classes) for part in ("train", "t10k"))
+        return train, test
 
 
-def read_idx(path: Path, dims: int) -> Tensor:
+def read_idx(path: Path, dims: int, sha256: str | None = None) -> Tensor:
+    """A file's numbers; `sha256` is what its uncompressed contents must have."""
     try:
         with _open(path) as file:
             content = bytearray(file.read())
@@ -66,22 +54,29 @@ def read_idx(path: Path, dims: int) -> Tensor:
     if math.prod(shape) == 0 or len(content) != start + math.prod(shape):
         found, promised = len(content) - start, math.prod(shape)
         raise DataError(f"{path} holds {found} bytes where its header promises {promised}: replace it.")
+    verify(path, content, sha256)
     return torch.frombuffer(content, dtype=torch.uint8, offset=start).reshape(shape)
 
 
-def read_split(folder: Path, part: str, shape: tuple[int, int], classes: int) -> Split:
-    """Images and labels of one part, "train" or "t10k"."""
-    images, labels = path_of(folder, IMAGES.format(part)), path_of(folder, LABELS.format(part))
+def read_split(place: Place, part: str, classes: int, first_label: int = 0) -> Split:
+    """Images and labels of the part that file names start with, e.g. "train"; labels count from `first_label`."""
+    names = (IMAGES.format(part), LABELS.format(part))
+    images, labels = (path_of(place.folder, name) for name in names)
     if images is None or labels is None:
-        raise DataError(f"{folder} lacks the images or the labels of {part}.")
-    x, y = read_idx(images, 3), read_idx(labels, 1)
-    if x.shape[1:] != shape:
-        raise DataError(f"{images} holds images of {x.shape[1]}x{x.shape[2]} pixels, not {shape[0]}x{shape[1]}.")
+        raise DataError(f"{place.folder} lacks the images or the labels of {part}.")
+    x, y = (
+        read_idx(path, dims, place.files.sha256.get(name))
+        for path, dims, name in zip((images, labels), (3, 1), names, strict=True)
+    )
+    if x.shape[1:] != (28, 28):
+        raise DataError(f"{images} holds images of {x.shape[1]}x{x.shape[2]} pixels, not 28x28.")
     if len(x) != len(y):
         raise DataError(f"{images} holds {len(x)} images, but {labels} has {len(y)} labels.")
-    if int(y.max()) >= classes:
-        raise DataError(f"{labels} holds label {int(y.max())}, but labels go from 0 to {classes - 1}.")
-    return Split(x, y.long())
+    for label in (int(y.min()), int(y.max())):
+        if not first_label <= label < first_label + classes:
+            last = first_label + classes - 1
+            raise DataError(f"{labels} holds label {label}, but labels go from {first_label} to {last}.")
+    return Split(x, y.long() - first_label)
 
 
 def training_starts_with(*labels: int) -> Callable[[Path], bool]:

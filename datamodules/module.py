@@ -33,6 +33,7 @@ class FederatedData(LightningDataModule):
         super().__init__()
         self.dataset, self.partition = dataset, partition
         self.clients, self.batch_size, self.normalise, self.seed = clients, batch_size, normalise, seed
+        self._augmentation = np.random.default_rng(seed).spawn(1)[0]
 
     @cached_property
     def data(self) -> Loaded:
@@ -62,8 +63,13 @@ class FederatedData(LightningDataModule):
 
     def _loader(self, split: Split, rows: Indices, shuffle: bool) -> DataLoader[Batch]:
         subset = Subset(TensorDataset(split.x, split.y), rows.tolist())
-        return DataLoader(subset, self.batch_size, shuffle=shuffle, collate_fn=self._collate)
+        collate = self._training_batch if shuffle else self._batch
+        return DataLoader(subset, self.batch_size, shuffle=shuffle, collate_fn=collate)
 
-    def _collate(self, samples: list[Batch]) -> Batch:
-        x, y = zip(*samples, strict=True)
-        return self.data.inputs(torch.stack(x), self.normalise), torch.stack(y)
+    def _training_batch(self, samples: list[Batch]) -> Batch:
+        x, y = (torch.stack(column) for column in zip(*samples, strict=True))
+        return self.data.inputs(self.data.augment(x, self._augmentation), self.normalise), y
+
+    def _batch(self, samples: list[Batch]) -> Batch:
+        x, y = (torch.stack(column) for column in zip(*samples, strict=True))
+        return self.data.inputs(x, self.normalise), y

@@ -1,11 +1,13 @@
 """How training samples are dealt to clients. Pure numpy: (labels, clients, rng) -> one sorted index array per client.
 
-No sample goes to two clients, and no client is empty. A new partition is a subclass with a `deal` method.
+No sample goes to two clients (a partition with `overlap` apart), and no client is empty. A new partition is a subclass
+with a `deal` method; ranges.py and clusters.py hold two more.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +31,10 @@ class Partition:
     def deal(self, labels: NDArray[np.integer], clients: int, rng: np.random.Generator) -> list[Indices]:
         raise NotImplementedError
 
+    def remark(self, parts: Sequence[Indices]) -> str | None:
+        """What a split had to change in what was asked for; None: nothing."""
+        return None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Iid(Partition):
@@ -36,6 +42,28 @@ class Iid(Partition):
 
     def deal(self, labels: NDArray[np.integer], clients: int, rng: np.random.Generator) -> list[Indices]:
         return np.array_split(rng.permutation(len(labels)), clients)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shards(Partition):
+    """FedAgg's pathological split: sorted by label, cut, `per_client` shards to each (McMahan et al. 2017).
+
+    Every sample used; shards differ by one sample at most.
+    """
+
+    per_client: int = 2
+
+    def deal(self, labels: NDArray[np.integer], clients: int, rng: np.random.Generator) -> list[Indices]:
+        shards = clients * self.per_client
+        if not clients <= shards <= len(labels):
+            raise DataError(
+                f"{clients} clients with partition.per_client={self.per_client} shards need {shards} shards of at "
+                f"least one sample, but there are {len(labels)} samples: use 1 to {len(labels) // clients}."
+            )
+        mixed = rng.permutation(len(labels))
+        cuts = np.array_split(mixed[np.argsort(labels[mixed], kind="stable")], shards)
+        order = rng.permutation(shards).reshape(clients, self.per_client)
+        return [np.concatenate([cuts[shard] for shard in mine]) for mine in order]
 
 
 @dataclass(frozen=True, kw_only=True)

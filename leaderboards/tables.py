@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +70,19 @@ def leaderboard(runs: Sequence[Run]) -> str:
         notes.append(f"Runs without a result left out: {counts}.")
     tables = [_table(g) for g in groups] or ["No finished runs."]
     return "\n\n".join([*tables, *(["\n".join(notes)] if notes else [])])
+
+
+def aligned(lines: Sequence[Sequence[str]], words: Collection[int] = (0,)) -> list[str]:
+    """Columns under each other: those with words to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    padded = (
+        [
+            cell.ljust(width) if i in words else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        for line in lines
+    )
+    return ["  ".join(cells).rstrip() for cells in padded]
 
 
 def _group(dataset: str, protocol: str, runs: Sequence[Run]) -> Group:
@@ -148,8 +161,7 @@ def _table(g: Group) -> str:
                 *(f"{value:,.1f}" for value in traffic[: 3 if peer else 2]),
             ]
         )
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    text = ["  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines]
+    text = aligned(lines)
     rule = "-" * len(text[0])
     return "\n".join([f"{g.dataset}, protocol {g.protocol}", g.title, rule, text[0], rule, *text[1:], rule])
 

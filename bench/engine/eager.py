@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from algorithms.base import Algorithm, Fed, Jobs, Trace, Trained
+from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Trace, Trained
 from bench.batches import Batch, Batches
 from bench.engine import kernel
 from bench.engine.kernel import Units, Vector
 from bench.flat import Layout, trainable
 from bench.seeding import stream
+
+TUNING = 2**31  # the number of a dispatch that never happens
 
 
 @dataclass
@@ -36,9 +39,6 @@ class TraceSums:
         self.w[epoch] += w
         self.reached[epoch] += 1
 
-    def add(self, other: TraceSums) -> TraceSums:
-        return TraceSums(self.w + other.w, self.gradient + other.gradient, self.reached + other.reached)
-
     def means(self) -> Trace:
         """A device that finished epoch e has reached e + 1."""
         devices = self.reached.clamp(min=1)[:, None]
@@ -53,6 +53,7 @@ class Run:
     received: Vector
     epochs: list[list[Tensor]]  # batches of each epoch
     seeds: list[int]  # of torch's generator in each epoch, for dropout
+    augmentation: np.random.Generator | None
     m: Vector | None
     loss: Tensor
     units: Units
@@ -75,14 +76,17 @@ class Eager:
         self.training_step: Callable[[Batch, int], Tensor] = module.training_step  # type: ignore[assignment]
 
     def train(
-        self, algo: Algorithm, fed: Fed, jobs: Jobs, dispatch: Sequence[int]
-    ) -> tuple[Trained, list[int], TraceSums | None]:
-        """Trains every job; also returns each one's number of mini-batch gradients and the trace's sums."""
+        self, algo: Algorithm, fed: Fed, jobs: Jobs, dispatch: Sequence[int], trace: TraceSums | None = None
+    ) -> tuple[Trained, list[int]]:
+        """Trains every job; also returns each one's number of mini-batch gradients. Adds to the trace, device by
+        device, so that its sums do not depend on how many are trained together."""
         need = algo.need
         w = self.layout.rows(jobs.start)
-        runs = [self._begin(fed, jobs, k, w[k], dispatch[k]) for k in range(len(w))]
+        runs = [
+            self._begin(fed, client, dispatch[k], epochs, w[k], jobs.received[k])
+            for k, (client, epochs) in enumerate(zip(jobs.client.tolist(), jobs.epochs.tolist(), strict=True))
+        ]
         zeros = {name: torch.zeros_like(w) for name in sorted(need & {"last_gradient", "mean_gradient"})}
-        trace = TraceSums.zeros(fed.epochs, w) if "trace" in need else None
         self.module.train()
         with torch.random.fork_rng(devices=[]):
             for epoch in range(max(len(run.epochs) for run in runs)):
@@ -110,15 +114,25 @@ class Eager:
             loss=torch.stack([run.loss / run.steps for run in runs]),
             **found,
         )
-        return trained, [run.evaluations for run in runs], trace
+        return trained, [run.evaluations for run in runs]
 
-    def _begin(self, fed: Fed, jobs: Jobs, k: int, w: Tensor, dispatch: int) -> Run:
-        client, epochs = int(jobs.client[k]), int(jobs.epochs[k])
+    def tune(self, fed: Fed, w: Tensor, client: int, rule: LocalRule, epochs: int) -> Tensor:
+        """The model w [P] after `epochs` of a device's data by one rule, on batches no dispatch sees."""
+        rows = self.layout.rows(w[None])
+        run = self._begin(fed, client, TUNING, epochs, rows[0], w)
+        self.module.train()
+        with torch.random.fork_rng(devices=[]):
+            for batches in run.epochs:
+                self._epoch(run, batches, kernel.terms(rule, 0, fed.lr, w.dtype, self.layout.views), fed, {})
+        return rows[0]
+
+    def _begin(self, fed: Fed, client: int, dispatch: int, epochs: int, w: Tensor, received: Tensor) -> Run:
         return Run(
             w=self.layout.views(w),
-            received=self.layout.views(jobs.received[k]),
+            received=self.layout.views(received),
             epochs=self.batches.epochs(client, dispatch, epochs),
             seeds=stream(self.batches.seed, "dropout", client, dispatch).integers(2**63 - 1, size=epochs).tolist(),
+            augmentation=self.batches.augmentation(client, dispatch),
             m=self.layout.views(torch.zeros_like(w)) if fed.momentum else None,
             loss=w.new_zeros(()),
             units=Units(),
@@ -129,7 +143,7 @@ class Eager:
         torch.manual_seed(run.seeds[len(run.rates)])
         run.rates.append(t.lr)
         for index in batches:
-            batch = self.batches.load(index)
+            batch = self.batches.load(index, run.augmentation)
             loss, g = self._gradient(batch, run.steps)
             if t.sam:
                 before = [part.clone() for part in run.w]

@@ -12,18 +12,36 @@ import numpy as np
 import torch
 from torch import nn
 
-from bench.models.dense import linear, mlp
+from bench.errors import UserError
+from bench.models import convolutional as conv
+from bench.models import custom, deep, dense
 
 Network = Callable[[Mapping[str, Any], tuple[int, ...], int], nn.Module]
-NETWORKS: dict[str, Network] = {"linear": linear, "mlp": mlp}
+FUNCTIONS: tuple[Network, ...] = (
+    *(dense.linear, dense.mlp),
+    *(conv.fed2a_cnn, conv.mnist_cnn, conv.lenet5, conv.lenet5_3x3, conv.cifar10_cnn, conv.alexnet),
+    *(deep.vgg11, deep.vgg16, deep.resnet20, deep.resnet18, deep.googlenet, deep.densenet121),
+)
+NETWORKS: dict[str, Network] = {"custom": custom.build, **{function.__name__: function for function in FUNCTIONS}}
 
 
 def build(model: Mapping[str, Any], shape: tuple[int, ...], classes: int, rng: np.random.Generator) -> nn.Module:
     """The network for inputs of `shape`, initialised from `rng`."""
     with torch.random.fork_rng(devices=[]):  # layers initialise themselves from torch's global generator
         torch.manual_seed(int(rng.integers(2**63 - 1)))
-        return NETWORKS[model["name"]](model, shape, classes)
+        net = NETWORKS[model["name"]](model, shape, classes)
+    refuse_batch_norm(net)
+    return net
 
 
-def names() -> list[str]:
-    return sorted(NETWORKS)
+def refuse_batch_norm(net: nn.Module) -> None:
+    """Running statistics are not parameters: no method says how to average them, and devices' data differ."""
+    for name, layer in net.named_modules():
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+            channels = layer.num_features
+            # as Wu and He (2018), 32 groups where that leaves each at least two channels to normalise over
+            groups = max((g for g in range(1, 33) if channels % g == 0 and channels // g >= 2), default=1)
+            raise UserError(
+                f"The layer {name} is a {type(layer).__name__}, whose running statistics cannot be averaged over "
+                f"devices with different data: write nn.GroupNorm({groups}, {channels}) in its place."
+            )

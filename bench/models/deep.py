@@ -7,7 +7,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from bench.errors import UserError
 from bench.models.convolutional import Node, Shape, network, scaled
 
 GROUPS = 32
@@ -84,22 +83,14 @@ def resnet20(model: Node, shape: Shape, classes: int) -> nn.Module:
 
 def resnet18(model: Node, shape: Shape, classes: int) -> nn.Module:
     """torchvision's ResNet-18 with GroupNorm: FedAgg, Table VI."""
-    _full_width("resnet18", model)
     return _torchvision().resnet18(num_classes=classes, norm_layer=group_norm)  # type: ignore[no-any-return]
 
 
 def googlenet(model: Node, shape: Shape, classes: int) -> nn.Module:
     """torchvision's GoogLeNet without auxiliary outputs, with GroupNorm: FedAgg, Table VI."""
-    _full_width("googlenet", model)
     return without_batch_norm(_torchvision().googlenet(num_classes=classes, aux_logits=False, init_weights=False))
 
 
 def densenet121(model: Node, shape: Shape, classes: int) -> nn.Module:
     """torchvision's DenseNet-121 with GroupNorm: FedAgg, Table VI."""
-    _full_width("densenet121", model)
     return without_batch_norm(_torchvision().densenet121(num_classes=classes))
-
-
-def _full_width(name: str, model: Node) -> None:
-    if model["width"] != 1:
-        raise UserError(f"model={name} is torchvision's and has one width only: leave model.width out.")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import get_args, get_type_hints
+
 import pytest
 
+from bench import registry
 from bench.main import command
 
 NAMES = {
@@ -37,6 +42,13 @@ NAMES = {
     "protocol=fedlga": ["does not cover dataset=digits"],
     "dataset=fmnist partition.alpha=1": ["add partition=dirichlet"],
     "-m --cfg job": ["cannot be combined"],
+    "--resolve": ["--cfg"],
+    "--cfg job --package x": ["not supported"],
+    "--shell-completion": ["install=SHELL"],
+    "--info config lr=x": ["lr=x"],
+    "hydra.run.dir=x": ["Hydra's own settings are fixed"],
+    "hydra/launcher=slurm": ["hydra/launcher/slurm"],
+    "out=/dev/null/x": ["Cannot write to the output folder /dev/null/x"],
     "--config-dir /tmp": ["not supported"],
     "-m out=/dev/null/x": ["Cannot write to the output folder /dev/null/x"],
 }
@@ -68,7 +80,7 @@ VALUES = {
     "devices.rho=1.5": ["devices.rho=1.5", "between 0 and 1"],
     "devices.tau_max=9": ["devices.tau_max=9 is more than epochs=2"],
     "devices.spread=0.5": ["devices.spread=0.5"],
-    "devices.up=0": ["devices.up=0.0"],
+    "devices.up=0": ["devices.up=0"],
     "devices.straggler=late": ["devices.straggler=late", "tau | epochs"],
     "local_unit=batch": ["local_unit=batch", "epoch | step"],
     "weighting=none": ["weighting=none", "size | uniform"],
@@ -88,11 +100,39 @@ VALUES = {
     "partition=classes partition.imbalance=0.5": ["partition.imbalance=0.5"],
     "dataset.source=moon": ["dataset.source", "moon"],
     "algo=fedprox algo.mu=nan": ["algo.mu=nan"],
+    "algo=fedprox algo.mu=-1": ["algo.mu=-1.0", "at least 0"],
+    "algo=fedasync algo.alpha=2": ["algo.alpha=2.0", "above 0 and at most 1"],
+    "clients=2000": ["clients=2000 is more than the 1437 training samples of digits"],
+    "partition=classes partition.per_client=11": ["per_client=11 is more than the 10 classes of digits"],
+    "lr=${nope}": ["nope"],
+    "lr=???": ["lr"],
     "algo=fedprox algo.mu=big": ["algo.mu=big"],
     "algo=fedlga algo.gradient=first": ["algo.gradient is update or last"],
     "algo=fedlga algo.scale=[1]": ["scale must be float or str"],
     "algo=fedasync algo.staleness=linear": ["staleness", "linear"],
 }
+
+
+def numbers() -> list[tuple[str, str, Mapping[str, float]]]:
+    """Every field of every method that takes a number, with its bounds."""
+    return [
+        (name, f.name, f.metadata)
+        for name, cls in registry.classes("algo").items()
+        for f in fields(cls)
+        if {int, float} & {get_type_hints(cls)[f.name], *get_args(get_type_hints(cls)[f.name])}
+    ]
+
+
+@pytest.mark.parametrize(("algo", "field", "bounds"), numbers())
+def test_fields_of_methods_are_finite_and_within_their_bounds(
+    algo: str, field: str, bounds: Mapping[str, float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    beyond = {"min": -1e-6, "above": 0.0, "max": 1e-6, "below": 0.0}
+    wrong = ["nan", "inf", "-inf", *(repr(bound + beyond[name]) for name, bound in bounds.items())]
+    for value in wrong:
+        assert command([f"algo={algo}", f"algo.{field}={value}"]) == 2
+        err = capsys.readouterr().err
+        assert err.startswith("error: ") and field in err and err.count("\n") == 1, err
 
 
 @pytest.mark.parametrize(("line", "words"), [*NAMES.items(), *VALUES.items()])

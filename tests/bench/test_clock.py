@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from bench.clock import Clock, Devices, Event, Kind
+from bench.clock import Clock, Devices, Event, Kind, Population
 
 
 def test_simultaneous_events_come_as_mail_uploads_by_device_then_starts():
@@ -42,7 +42,7 @@ def test_a_cohort_has_no_device_twice_unless_drawn_with_replacement():
 
 
 def test_a_share_rho_of_a_synchronous_cohort_is_late():
-    devices = Devices(20, 1, rho=0.5)
+    devices = Devices(20, 1, population=Population(rho=0.5))
     for version in range(30):
         granted = devices.grant(version, range(10), [0] * 10, 5, sync=True)
         assert sum(e < 5 for e in granted) <= 5  # tau = 1 still finishes
@@ -55,18 +55,18 @@ def test_a_share_rho_of_a_synchronous_cohort_is_late():
     ("epochs", "tau_max", "possible"), [(5, 1, {5}), (5, 2, {4, 5}), (1, None, {1}), (3, 9, {1, 2, 3})]
 )
 def test_the_delay_is_bounded(epochs, tau_max, possible):
-    devices = Devices(20, 1, rho=1.0, tau_max=tau_max)
+    devices = Devices(20, 1, population=Population(rho=1.0, tau_max=tau_max))
     seen = {e for v in range(40) for e in devices.grant(v, range(10), [0] * 10, epochs, sync=True)}
     assert seen == possible
 
 
 def test_stragglers_that_draw_their_epochs_never_finish():
-    devices = Devices(20, 1, rho=1.0, straggler="epochs")
+    devices = Devices(20, 1, population=Population(rho=1.0, straggler="epochs"))
     assert {e for v in range(40) for e in devices.grant(v, range(10), [0] * 10, 4, sync=True)} == {1, 2, 3}
 
 
 def test_asynchronous_dispatches_are_late_with_probability_rho_each_on_its_own_stream():
-    devices = Devices(20, 1, rho=0.3, straggler="epochs")
+    devices = Devices(20, 1, population=Population(rho=0.3, straggler="epochs"))
     late = sum(devices.grant(0, [c], [d], 4, sync=False)[0] < 4 for c in range(20) for d in range(50))
     assert 0.25 < late / 1000 < 0.35
     alone = devices.grant(7, [3], [2], 4, sync=False)
@@ -74,17 +74,17 @@ def test_asynchronous_dispatches_are_late_with_probability_rho_each_on_its_own_s
 
 
 def test_speeds_lie_within_the_spread_and_stay_unless_redrawn():
-    devices = Devices(200, 0, seconds_per_step=0.5, spread=8.0)
+    devices = Devices(200, 0, population=Population(seconds_per_step=0.5, spread=8.0))
     times = [devices.compute_seconds(c, 0, 0, 3) for c in range(200)]
     assert 1.5 <= min(times) < 2.0
     assert 10 < max(times) <= 12.0
     assert times == [devices.compute_seconds(c, 5, 9, 3) for c in range(200)]
-    again = Devices(200, 0, seconds_per_step=0.5, spread=8.0, redraw=True)
+    again = Devices(200, 0, population=Population(seconds_per_step=0.5, spread=8.0, redraw=True))
     assert again.compute_seconds(0, 0, 0, 3) != again.compute_seconds(0, 1, 0, 3)
 
 
 def test_links_take_size_over_bandwidth_and_none_is_instant():
-    devices = Devices(2, 0, up=2.0, down=4.0)
-    assert devices.upload_seconds(1_000_000) == 0.5
-    assert devices.download_seconds(1_000_000) == 0.25
-    assert Devices(2, 0).upload_seconds(10**9) == 0
+    devices = Devices(2, 0, population=Population(up=2.0, down=4.0))
+    assert devices.upload_seconds(0, 1_000_000) == 0.5
+    assert devices.download_seconds(1, 1_000_000) == 0.25
+    assert Devices(2, 0).upload_seconds(0, 10**9) == 0

@@ -38,6 +38,14 @@ def test_a_network_may_declare_deep_and_head_also_inside_a_wrapper():
     assert layout.part("none").sum() == 0
 
 
+def test_layers_called_deep_and_head_are_no_declaration():
+    net = nn.Module()
+    net.deep, net.head = nn.Linear(2, 3), nn.Linear(3, 4)
+    layout = Layout(net)
+    assert layout.deep.tolist() == [True, True]
+    assert layout.head.tolist() == [False, True]
+
+
 def test_views_share_memory_with_the_flat_vector_and_flatten_is_their_inverse():
     net = Net()
     layout = Layout(net)

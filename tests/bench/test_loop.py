@@ -221,6 +221,18 @@ def test_the_cache_keeps_a_layer_that_was_not_sent():
     assert_close(trace.w, [W0, first, (again + 3 * W0) / 4])
 
 
+def test_cached_models_are_as_stale_as_the_version_they_were_made_from():
+    @dataclass(frozen=True, kw_only=True)
+    class Keeps(Algorithm):
+        cacheable: ClassVar[bool] = True
+
+        def aggregate(self, server, updates, fed):
+            return {**server, "staleness": updates.staleness}
+
+    trace = run(Keeps(), cohorts=[[0], [1], [2, 3]], rounds=3, aggregation="cached")
+    assert trace.server["staleness"].tolist() == [2, 1, 0, 0]
+
+
 def test_staleness_is_counted_in_aggregations_since_the_download():
     """Equal devices arrive in their order: 0, 1, 2, 3 aggregations late at first, three each from then on."""
     rows = run("fedasync", rounds=12).rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,11 +27,10 @@ class Mine(Algorithm):
 
 
 @pytest.fixture
-def mine(monkeypatch: pytest.MonkeyPatch) -> type:
-    registry.classes("algo")  # discovery itself is not undone
-    monkeypatch.setattr(registry, "_classes", {g: dict(c) for g, c in registry._classes.items()})
-    monkeypatch.setattr(registry, "_twins", dict(registry._twins))
-    return registry.register(Mine)
+def mine() -> Iterator[type]:
+    with registry.borrowed():
+        yield registry.register(Mine)
+    assert "mine" not in registry.classes("algo")
 
 
 def node(name: str, **values: object) -> dict[str, object]:
@@ -42,7 +42,7 @@ def node(name: str, **values: object) -> dict[str, object]:
 def test_everything_in_the_packages_is_found_and_nothing_else() -> None:
     assert {"fedavg", "fedprox", "scaffold", "fedlga", "fedasync"} <= set(registry.classes("algo"))
     assert {"digits", "mnist", "fmnist"} <= set(registry.classes("dataset"))
-    assert set(registry.classes("partition")) == {"iid", "classes", "dirichlet"}
+    assert {"iid", "classes", "dirichlet"} <= set(registry.classes("partition"))
     assert not {"algorithm", "dataset", "partition"} & {n for g in registry.BASES for n in registry.classes(g)}
 
 

@@ -149,11 +149,13 @@ def test_scale_auto_takes_what_a_protocol_marks_as_heavy(monkeypatch: pytest.Mon
 def test_protocols_set_only_what_exists(name: str) -> None:
     content = resolve.options("protocol")[name]
     assert content["name"] == name
-    known = {f.name for f in fields(Keys)} | {"partition", "model", "devices"}
-    for dataset, values in {**content.get("datasets", {}), **content.get("heavy", {})}.items():
-        assert dataset in registry.classes("dataset")
+    known = {f.name for f in fields(Keys)} | {"partition", "model", "devices", "dataset", "algo"}
+    algos = dict(content.get("algo", {}))
+    for dataset, values in [*content.get("datasets", {}).items(), *content.get("heavy", {}).items()]:
         assert set(values) <= known
-    for algo, values in content.get("algo", {}).items():
+        assert set(values.get("dataset", {})) <= set(registry.defaults(registry.classes("dataset")[dataset]))
+        algos |= values.get("algo", {})
+    for algo, values in algos.items():
         assert set(values) <= set(registry.defaults(registry.classes("algo")[algo]))
     assert set(content.get("home", ())) <= set(content.get("datasets", {}))
     assert set(content.get("methods", ())) <= set(registry.classes("algo"))

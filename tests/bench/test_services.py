@@ -12,8 +12,9 @@ from bench.batches import Batches
 from bench.clock import Devices
 from bench.engine.eager import Eager
 from bench.flat import Layout
-from bench.loop import FederatedLoop, Rules
+from bench.loop import FederatedLoop
 from bench.main import plan, store
+from bench.schedule import Rules
 
 
 @pytest.fixture

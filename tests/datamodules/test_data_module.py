@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from datamodules.cifar import CIFAR10
 from datamodules.digits import Digits
 from datamodules.module import FederatedData
 from datamodules.partition import Dirichlet
@@ -25,6 +26,15 @@ def test_clients_add_up_to_the_training_set(data):
 def test_batches_are_model_inputs(data):
     x, y = next(iter(data.client_dataloader(3)))
     assert x.shape[1:] == (64,) and x.dtype == torch.float32 and y.dtype == torch.int64 and x.max() <= 1
+
+
+def test_training_batches_are_augmented_and_test_batches_are_not():
+    dataset = CIFAR10(source="synthetic", samples=100, augment=True)
+    module = FederatedData(dataset, Dirichlet(), clients=2, batch_size=100)
+    x, y = next(iter(module.train_dataloader()))
+    assert x.shape == (100, 3, 32, 32) and (x == 0).flatten(1).any(1).sum() > 80, "the black border of a shifted image"
+    x, y = next(iter(module.test_dataloader()))
+    assert len(y) == 20 and not (x == 0).any()
 
 
 def test_the_test_set_keeps_its_order(data):

@@ -1,13 +1,18 @@
 """What each partition promises, for any labels and any number of clients."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from datamodules.base import DataError
-from datamodules.partition import Classes, Dirichlet, Iid
+from datamodules.clusters import Clusters
+from datamodules.partition import Classes, Dirichlet, Iid, Shards
+from datamodules.ranges import Ranges
 
+SMALL = Ranges(n_min=20, n_max=40, c_min=2, c_max=4)
 quick = settings(max_examples=60, deadline=None)
 seeds = st.integers(0, 2**32)
 
@@ -21,11 +26,13 @@ def label_arrays(draw, least=1):
 
 
 def split(partition, labels, clients, seed=0):
+    """The parts, after everything that holds for every partition was checked."""
     parts = partition.split(labels, clients, np.random.default_rng(seed))
     assert len(parts) == clients and all(len(part) for part in parts)
     assert all(part.dtype == np.int64 and (np.diff(part) > 0).all() for part in parts)
     everything = np.concatenate(parts)
-    assert len(np.unique(everything)) == len(everything), "a sample went to two clients"
+    if not getattr(partition, "overlap", False):
+        assert len(np.unique(everything)) == len(everything), "a sample went to two clients"
     assert everything.min() >= 0 and everything.max() < len(labels)
     for part, again in zip(parts, partition.split(labels, clients, np.random.default_rng(seed)), strict=True):
         assert (part == again).all()
@@ -76,6 +83,131 @@ def test_classes_with_imbalance(labels, clients, per_client, xi, seed):
     assert all(abs(size - xi * small[0]) <= per_client for size in large)
 
 
+@quick
+@given(label_arrays(), st.integers(1, 30), st.integers(1, 4), seeds)
+def test_shards(labels, clients, per_client, seed):
+    assume(clients * per_client <= len(labels))
+    parts = split(Shards(per_client=per_client), labels, clients, seed)
+    assert len(np.concatenate(parts)) == len(labels) and np.ptp(sizes(parts)) <= per_client
+    # sorted by label, a shard is a run of neighbours: it spans as many classes as lie inside its length
+    smallest = np.unique(labels, return_counts=True)[1].min()
+    length = -(-len(labels) // (clients * per_client))
+    for part in parts:
+        assert len(np.unique(labels[part])) <= per_client * (2 + (length - 2) // smallest if length > 1 else 1)
+
+
+def test_shards_are_mcmahans():
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(10), 6000))
+    parts = split(Shards(), labels, 100)
+    assert set(sizes(parts).tolist()) == {600}
+    held = [np.bincount(labels[part], minlength=10) for part in parts]
+    assert all(set(counts.tolist()) <= {0, 300, 600} for counts in held), "two shards of 300, each of one label"
+    assert 5 < sum(600 in counts for counts in held) < 20, "one in eleven or so gets the same label twice"
+
+
+@quick
+@given(label_arrays(least=20), st.integers(1, 25), st.booleans(), st.data())
+def test_ranges(labels, clients, overlap, data):
+    classes, counts = np.unique(labels, return_counts=True)
+    c_min = data.draw(st.integers(1, len(classes)))
+    c_max = data.draw(st.integers(c_min, min(len(classes), 20)))
+    n_max = data.draw(st.integers(c_max, max(c_max, int(np.sort(counts)[-c_min:].sum()))))
+    assume(n_max <= np.sort(counts)[-c_min:].sum())
+    n_min = data.draw(st.integers(c_max, n_max))
+    partition = Ranges(n_min=n_min, n_max=n_max, c_min=c_min, c_max=c_max, overlap=overlap)
+    try:
+        parts = split(partition, labels, clients, data.draw(seeds))
+    except DataError as error:
+        assert not overlap and clients > 20 and "partition.overlap=true" in str(error)
+        return
+    assert all(c_min <= len(np.unique(labels[part])) <= c_max for part in parts)
+    assert sizes(parts).max() <= n_max
+    if overlap or partition.remark(parts) is None:
+        assert sizes(parts).min() >= n_min
+    else:
+        assert f"scaled down to {sizes(parts).min()}-{sizes(parts).max()} samples" in partition.remark(parts)
+
+
+def test_ranges_as_in_fed2a():
+    """GTSRB's setting: sizes, classes and shares look as they were drawn, and clients share samples."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(43), rng.integers(180, 2010, 43))
+    parts = split(Ranges(), labels, 300)
+    held = np.array([np.bincount(labels[part], minlength=43) for part in parts])
+    assert 900 <= sizes(parts).min() < 910 and 1490 < sizes(parts).max() <= 1500
+    assert abs(sizes(parts).mean() - 1200) < 30
+    assert np.bincount((held > 0).sum(axis=1), minlength=13)[4:].min() > 15
+    assert len(np.unique(np.concatenate(parts))) < sizes(parts).sum()
+    shares = np.concatenate([h[h > 0] / h.max() for h in held if (h > 0).sum() > 8])
+    assert shares.min() < 0.05 and 0.4 < shares.mean() < 0.7, "proportional to U(0, 1)"
+
+
+def test_ranges_without_overlap_use_nearly_all_of_what_is_scarce():
+    labels = np.repeat(np.arange(10), 5000)
+    partition = Ranges(n_min=1600, n_max=2400, c_min=2, c_max=6, overlap=False)  # Fed2A on CIFAR-10: 60,000 > 50,000
+    parts = split(partition, labels, 30)
+    assert 40_000 < sizes(parts).sum() <= 50_000 and "1600-2400 were asked for" in partition.remark(parts)
+    assert Ranges(n_min=1600, n_max=2400, c_min=2, c_max=6).remark(parts) is None
+    few = Ranges(n_min=1600, n_max=2400, c_min=2, c_max=6, overlap=False)
+    assert few.remark(split(few, labels, 5)) is None
+
+
+@quick
+@given(label_arrays(least=30), st.integers(1, 25), st.integers(1, 6), st.floats(0, 1), seeds)
+def test_clusters(labels, clients, clusters, p, seed):
+    classes = np.unique(labels)
+    assume(clusters <= min(clients, len(classes)))
+    try:
+        parts = split(Clusters(p=p, clusters=clusters), labels, clients, seed)
+    except DataError as error:
+        assert "cannot make up" in str(error) or "use fewer clients" in str(error)
+        return
+    assert len(np.concatenate(parts)) == len(labels)
+    pools = [np.concatenate([parts[i] for i in mine]) for mine in np.array_split(np.arange(clients), clusters)]
+    for mine in np.array_split(np.arange(clients), clusters):
+        assert np.ptp(sizes([parts[i] for i in mine])) <= 1, "evenly over the cluster's clients"
+    if p >= 0.6 and clusters > 1:  # a class is then mainly with its own cluster
+        held = np.array([[(labels[pool] == c).sum() for c in classes] for pool in pools])
+        main = held.argmax(axis=0)
+        assert set(np.bincount(main, minlength=clusters).tolist()) <= {
+            len(classes) // clusters,
+            -(-len(classes) // clusters),
+        }
+        for cluster, pool in enumerate(pools):
+            assert abs(held[cluster, main == cluster].sum() - p * len(pool)) <= len(classes) + 0.02 * len(pool)
+
+
+@pytest.mark.parametrize(("degree", "p"), [(1, 1.0), (2, 0.8), (3, 0.4), (4, 0.2)])
+def test_clusters_as_in_fedlc(degree, p):
+    labels = np.repeat(np.arange(10), 5000)
+    parts = split(Clusters(degree=degree), labels, 20)
+    assert set(sizes(parts).tolist()) == {2500}
+    held = np.array([np.bincount(labels[part], minlength=10) for part in parts])
+    of_cluster = held.reshape(5, 4, 10).sum(axis=1)
+    assert np.allclose(np.sort(of_cluster, axis=1)[:, -2:].sum(axis=1), p * 10_000, atol=10)
+    assert np.allclose(np.sort(of_cluster, axis=1)[:, :-2], (1 - p) * 10_000 / 8, atol=10)
+
+
+def test_clusters_of_62_classes_of_unequal_size():
+    counts = np.random.default_rng(1).integers(50, 900, 62)
+    labels = np.repeat(np.arange(62), counts)
+    parts = split(Clusters(degree=1), labels, 20)
+    held = np.array([np.bincount(labels[part], minlength=62) for part in parts]).reshape(5, 4, 62).sum(axis=1)
+    assert (held > 0).sum(axis=1).tolist() == [13, 13, 12, 12, 12]
+    assert ((held > 0).sum(axis=0) == 1).all(), "disjoint main classes"
+    mixed = split(Clusters(degree=2), labels, 20)
+    held = np.array([np.bincount(labels[part], minlength=62) for part in mixed]).reshape(5, 4, 62).sum(axis=1)
+    main = held.argmax(axis=0)
+    for cluster in range(5):
+        assert held[cluster, main == cluster].sum() / held[cluster].sum() == pytest.approx(0.8, abs=0.005)
+
+
+def test_p_overrides_the_degree():
+    labels = np.repeat(np.arange(10), 100)
+    for one, two in zip(split(Clusters(degree=3), labels, 5), split(Clusters(p=0.4), labels, 5), strict=True):
+        assert (one == two).all()
+
+
 def test_classes_uses_everything_when_numbers_divide():
     labels = np.repeat(np.arange(10), 600)
     for xi, expected in ((1, {120}), (3, {60, 180})):
@@ -100,7 +232,9 @@ def test_dirichlet_alpha_is_skew():
     assert largest_share(1e9) == pytest.approx(0.1, abs=0.01)
 
 
-@pytest.mark.parametrize("partition", [Iid(), Classes(), Dirichlet()], ids=lambda p: type(p).__name__)
+@pytest.mark.parametrize(
+    "partition", [Iid(), Shards(), Classes(), Dirichlet(), Clusters(), SMALL], ids=lambda p: type(p).__name__
+)
 def test_seeds_differ(partition):
     labels = np.repeat(np.arange(10), 60)
     one, two = split(partition, labels, 10, seed=0), split(partition, labels, 10, seed=1)
@@ -121,15 +255,39 @@ def test_seeds_differ(partition):
         (Dirichlet(alpha=0), 5, "positive"),
         (Dirichlet(alpha=float("nan")), 5, "positive"),
         (Dirichlet(min_size=0), 5, "at least 1"),
+        (Shards(), 51, "use 1 to 1."),
+        (Shards(per_client=0), 5, "use 1 to 20."),
+        (Ranges(n_min=10, n_max=21, c_min=2, c_max=4), 5, "hold 20: use n_max=20 or a larger c_min"),
+        (Ranges(n_min=3, n_max=9, c_min=2, c_max=4), 5, "use 4 (c_max, one sample of each class) <= n_min"),
+        (Ranges(n_min=30, n_max=20, c_min=2, c_max=4), 5, "<= n_min <= n_max"),
+        (Ranges(n_min=10, n_max=20, c_min=4, c_max=11), 5, "c_max <= 10"),
+        (Ranges(n_min=10, n_max=20, c_min=5, c_max=4), 5, "1 <= c_min <= c_max"),
+        (Ranges(n_min=20, n_max=20, c_min=10, c_max=10, overlap=False), 40, "partition.overlap=true"),
+        (Clusters(), 4, "use 1 to 4."),
+        (Clusters(clusters=11), 20, "use 1 to 10."),
+        (Clusters(clusters=0), 20, "use 1 to 10."),
+        (Clusters(degree=5), 20, "use 1 to 4, or partition.p"),
+        (Clusters(p=1.5), 20, "use 0 to 1"),
+        (Clusters(p=float("nan")), 20, "use 0 to 1"),
     ],
 )
 def test_infeasible_requests_say_what_would_work(partition, clients, says):
     labels = np.repeat(np.arange(10), 10)
-    with pytest.raises(DataError, match=says.replace(".", r"\.")) as error:
+    with pytest.raises(DataError, match=re.escape(says)) as error:
         partition.split(labels, clients, np.random.default_rng(0))
     assert str(error.value).endswith(".") and "\n" not in str(error.value)
 
 
+def test_one_cluster_with_most_of_the_data_says_so():
+    labels = np.repeat([0, 1, 2, 3, 4], [900, 10, 10, 10, 10])
+    with pytest.raises(DataError, match=r"hold 900 of 940 samples, .* use partition\.p=1"):
+        Clusters(degree=2).split(labels, 5, np.random.default_rng(0))
+    split(Clusters(degree=1), labels, 5)
+    with pytest.raises(DataError, match="10 samples for 20 clients: use fewer clients"):
+        Clusters(degree=1).split(labels, 100, np.random.default_rng(0))
+
+
 def test_the_advice_works():
+    split(Ranges(n_min=10, n_max=20, c_min=2, c_max=4), np.repeat(np.arange(10), 10), 5)
     split(Classes(per_client=5), np.repeat(np.arange(10), 10), 20)
     split(Dirichlet(min_size=5), np.repeat(np.arange(10), 10), 20)

@@ -13,10 +13,11 @@ import torch
 
 from datamodules.base import DataError
 from datamodules.digits import Digits
+from datamodules.download import _answers, _urls
 from datamodules.fmnist import FMNIST
 from datamodules.idx import NAMES
 from datamodules.mnist import MNIST
-from datamodules.sources import Package, _answers
+from datamodules.sources import Package
 
 
 @pytest.mark.parametrize("compress", [False, True])
@@ -54,21 +55,25 @@ def test_an_incomplete_folder_is_not_taken(tmp_path, monkeypatch, write_idx):
     (tmp_path / "mnist" / NAMES[3]).unlink()
     monkeypatch.setenv("FEDBENCH_DATA", str(tmp_path))
     assert MNIST().available() is None
-    with pytest.raises(DataError, match=f"not in FEDBENCH_DATA={tmp_path}: point FEDBENCH_DATA at .*dataset=digits"):
+    with pytest.raises(DataError, match=f"not in FEDBENCH_DATA={tmp_path}: run .* fetch mnist, or point FEDBENCH_DATA"):
         MNIST(source="env").load()
 
 
 def test_missing_says_how_to_get_it():
     with pytest.raises(DataError, match="FEDBENCH_DATA, which is not set: install Debian's dataset-fashion-mnist, or"):
         FMNIST(source="env").load()
-    with pytest.raises(DataError, match=r"not among the system's packages.*dataset.source=download.*dataset=digits"):
+    with pytest.raises(
+        DataError, match=r"not among the system's packages: run python -m datamodules fetch mnist.*dataset=digits"
+    ):
         MNIST(source="system").load()
 
 
 def test_unknown_source():
-    with pytest.raises(DataError, match="mnist must be auto or env or system or download, not 'web'"):
+    with pytest.raises(
+        DataError, match="mnist must be auto or env or system or download or registry or synthetic, not 'web'"
+    ):
         MNIST(source="web")
-    with pytest.raises(DataError, match="digits must be auto, not 'env'"):
+    with pytest.raises(DataError, match="digits must be auto or synthetic, not 'env'"):
         Digits(source="env")
 
 
@@ -92,6 +97,25 @@ def test_damaged_labels_in_a_folder_without_a_name(tmp_path, monkeypatch, write_
     monkeypatch.setenv("FEDBENCH_DATA", str(tmp_path))
     with pytest.raises(DataError, match=str(tmp_path / NAMES[1])):
         MNIST().load()
+
+
+@pytest.mark.parametrize("compress", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_contents_that_were_not_published_are_refused(tmp_path, monkeypatch, name, compress, write_idx):
+    """Digests are of the uncompressed contents, so that a plain and a compressed copy are held to the same one."""
+    write_idx(tmp_path / "published")
+    digests = {n: hashlib.sha256((tmp_path / "published" / n).read_bytes()).hexdigest() for n in NAMES}
+    monkeypatch.setattr(MNIST, "files", replace(MNIST.files, sha256=digests))
+    write_idx(tmp_path / "mnist", compress=compress)
+    monkeypatch.setenv("FEDBENCH_DATA", str(tmp_path))
+    assert len(MNIST(source="env").load().train) == 10
+    path = tmp_path / "mnist" / (f"{name}.gz" if compress else name)
+    changed = bytearray((tmp_path / "published" / name).read_bytes())
+    changed[-1] ^= 1
+    path.write_bytes(gzip.compress(changed) if compress else changed)
+    found = hashlib.sha256(changed).hexdigest()
+    with pytest.raises(DataError, match=rf"{path} .*SHA-256 {found[:12]}\.\.\., not {digests[name][:12]}\.\.\."):
+        MNIST(source="env").load()
 
 
 def test_wrong_contents_are_named(tmp_path, monkeypatch, write_idx):
@@ -130,20 +154,26 @@ def mirror(tmp_path, monkeypatch, write_idx):
     server.server_close()
 
 
+def finished(tmp_path):
+    return [p.name for p in (tmp_path / "cache" / "fedbench").iterdir() if not p.name.startswith(".lock-")]
+
+
 def test_download_is_kept(tmp_path, mirror):
     assert MNIST().available() is None
     first = MNIST().load()
     assert first.source == MNIST().available() == "torchvision download" and len(first.train) == 10
     mirror.shutdown()
     assert torch.equal(MNIST(source="download").load().train.x, first.train.x)
-    assert [p.name for p in (tmp_path / "cache" / "fedbench").iterdir()] == ["MNIST"], "nothing half done is left"
+    assert finished(tmp_path) == ["MNIST"], "nothing half done is left"
 
 
 def test_a_spoilt_download_is_not_kept(tmp_path, mirror):
     (tmp_path / "server" / f"{NAMES[0]}.gz").write_bytes(gzip.compress(b"something else"))
-    with pytest.raises(DataError, match=r"MNIST is not here and could not be downloaded .*: point FEDBENCH_DATA"):
+    with pytest.raises(
+        DataError, match=r"MNIST is not here and could not be downloaded .*: run python -m datamodules fetch"
+    ):
         MNIST().load()
-    assert list((tmp_path / "cache" / "fedbench").iterdir()) == []
+    assert finished(tmp_path) == []
 
 
 def test_no_connection_is_one_sentence(tmp_path, mirror):
@@ -155,8 +185,16 @@ def test_no_connection_is_one_sentence(tmp_path, mirror):
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.parametrize("name", ["MNIST", "FashionMNIST", "EMNIST", "CIFAR10", "CIFAR100", "GTSRB"])
+def test_it_is_known_whom_to_ask(name):
+    from datamodules._ops import torchvision
+
+    urls = _urls(getattr(torchvision.datasets, name))
+    assert urls and all(url.startswith("http") for url in urls)
+
+
 def test_a_silent_server_is_given_up(monkeypatch):
-    monkeypatch.setattr("datamodules.sources.urlopen", lambda *_, **__: time.sleep(5) or io.BytesIO())
+    monkeypatch.setattr("datamodules.download.urlopen", lambda *_, **__: time.sleep(5) or io.BytesIO())
     start = time.monotonic()
     assert not _answers(["http://a/", "http://b/"], seconds=0.2)
     assert time.monotonic() - start < 2

@@ -1,0 +1,100 @@
+"""Semi-asynchronous averaging by freshness and by what the layers represent."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from algorithms.base import Algorithm, Fed, Schedule, State, Updates
+
+CHOICES = {"tvw": "exp inv log none", "distance": "cosine correlation euclidean", "stimuli": "train test"}
+
+
+def plu_sends_deep(t: int, P: int, D: int) -> bool:
+    """Sec. 3.3.1: all of the first period, then the last D rounds of each; t is the version downloaded, from 0."""
+    return t < P or t % P >= P - D
+
+
+def time_weights(n: Tensor, staleness: Tensor, kind: str) -> Tensor:
+    """Eq. (4), normalised, so that n_t and f(t) cancel: [K] from data sizes n [K] and staleness t - t_k [K]."""
+    n, s = n.double(), staleness.double()
+    f = {"exp": (math.e / 2) ** -s, "inv": 1 / (s + 1), "log": 1 / ((s + 1).log() + 1), "none": torch.ones_like(s)}
+    return n * f[kind] / (n * f[kind]).sum()
+
+
+def rdm(outputs: Tensor, distance: str) -> Tensor:
+    """Eqs. (6)-(9): [..., m, d] -> [..., m, m] pairwise distances, in float64; a zero vector is at cosine 0 to all."""
+    v = outputs.double()
+    if distance == "euclidean":
+        return torch.cdist(v, v, compute_mode="donot_use_mm_for_euclid_dist")  # Eq. (9)
+    if distance == "correlation":
+        v = v - v.mean(-1, keepdim=True)  # Eq. (7)
+    v = torch.nn.functional.normalize(v, dim=-1, eps=1e-300)
+    return 1 - v @ v.mT  # Eq. (8)
+
+
+def consistency(rdm_a: Tensor, rdm_b: Tensor) -> Tensor:
+    """Eq. (10): squared correlation of the upper triangles, [..., m, m] -> [...]; 0 where one is constant."""
+    i, j = torch.triu_indices(rdm_a.shape[-1], rdm_a.shape[-1], 1, device=rdm_a.device)
+    a, b = rdm_a[..., i, j], rdm_b[..., i, j]
+    flat = [u.amax(-1) - u.amin(-1) <= 1e-12 * u.abs().amax(-1).clamp(min=1) for u in (a, b)]  # but for rounding
+    a, b = a - a.mean(-1, keepdim=True), b - b.mean(-1, keepdim=True)
+    rho = (a * b).sum(-1) / (a.norm(dim=-1) * b.norm(dim=-1))
+    return torch.where(flat[0] | flat[1], torch.zeros_like(rho), rho**2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fed2A(Algorithm):
+    """Semi-asynchronous mean of models by layer: fresh ones, and layers that represent alike, count more.
+
+    Liu, Chen, You: Fed2A: Federated Learning Mechanism in Asynchronous and Adaptive Modes. Electronics 11, 2022.
+
+    Deviations: PLU goes by the version a device downloaded (D = P: off; a model of deep layers only then sends nothing
+    in some rounds). n_k is the run's weight. tvw=none: RCE alone weighs by rc, neither (PLU alone) by n_k. A layer in
+    which no sender has rc > 0 falls back to the other weight; one that nobody sent stays. Eq. (8) as 1 - cosine.
+    """
+
+    cacheable: ClassVar[bool] = True  # the staleness of a stored model is what the loop says
+    K: int | None = field(default=None, metadata={"min": 1})  # None: the cohort
+    P: int = field(default=10, metadata={"min": 1})
+    D: int = field(default=8, metadata={"min": 1})
+    tvw: str = "inv"
+    rce: bool = True
+    distance: str = "cosine"
+    stimuli: str = "train"  # the paper: test
+
+    def __post_init__(self) -> None:
+        for name, allowed in CHOICES.items():
+            if getattr(self, name) not in allowed.split():
+                raise ValueError(f"algo.{name} is one of {allowed.replace(' ', ', ')}, not {getattr(self, name)!r}")
+        if self.D > self.P:
+            raise ValueError(f"algo.D={self.D} of the algo.P={self.P} rounds of a period is not possible")
+
+    def schedule(self, fed: Fed) -> Schedule:
+        return Schedule(fed.clients, self.K or fed.cohort)
+
+    def sends(self, version: int, fed: Fed) -> Tensor:
+        return fed.all_layers if plu_sends_deep(version, self.P, self.D) else ~fed.layout.deep
+
+    def weights(self, w: Tensor, updates: Updates, fed: Fed) -> Tensor:
+        """[K, L]; a column sums to one, or to zero where nobody sent the layer."""
+        tw = time_weights(updates.weight, updates.staleness, self.tvw).to(w.dtype)  # Alg. 1, l. 4
+        weight = tw[:, None] * updates.layers
+        if self.rce and bool(updates.layers.any()):
+            models = torch.cat([w[None], updates.model])  # the global model first
+            rdms = (rdm(outputs, self.distance) for outputs in fed.layer_outputs(models, self.stimuli))
+            rc = torch.stack([consistency(u[:1], u[1:]) for u in rdms], 1).to(w.dtype)  # Alg. 1, l. 7
+            joint = weight * rc if self.tvw != "none" else updates.count[:, None] * updates.layers * rc  # Alg. 1, l. 8
+            weight = torch.where(joint.sum(0) > 0, joint, weight)
+        total = weight.sum(0)
+        return weight / torch.where(total > 0, total, torch.ones_like(total))  # Alg. 1, l. 13
+
+    def aggregate(self, server: State, updates: Updates, fed: Fed) -> State:
+        mean = torch.zeros_like(server["w"])
+        for weight, model in zip(self.weights(server["w"], updates, fed), updates.model, strict=True):
+            mean = mean.addcmul_(fed.layout.expand(weight), model)  # Alg. 1, l. 17
+        return {**server, "w": torch.where(fed.layout.expand(updates.layers.any(0)), mean, server["w"])}

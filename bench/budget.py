@@ -1,0 +1,210 @@
+"""What a run will need of memory and disk, worked out from shapes alone before anything large is made."""
+
+from __future__ import annotations
+
+import math
+import resource
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from algorithms.base import Algorithm, Fed, State
+from bench import models
+from bench.errors import UserError
+from bench.flat import Layout
+from bench.registry import create
+from bench.schedule import rules
+from bench.seeding import stream
+from datamodules.base import Loaded, Split
+
+GB = 1e9
+PROGRAM = 0.3 * GB  # what Lightning, the network's activations and the allocator take beside what is counted here
+GRADIENTS = {"last_gradient", "mean_gradient", "full_gradient"}
+Need = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of what there is one of."""
+
+    model: int
+    server: int
+    broadcast: int  # the part of the server's state that every version in flight keeps
+    client: int  # one device's memory
+    upload: int  # what waits for the aggregation: update, extra numbers, new memory
+
+
+def check(config: Mapping[str, Any], loaded: Loaded, samples: Sequence[int], device: torch.device) -> None:
+    """Refuses a run that would not fit; `samples` of each device."""
+    net = outline(config, loaded)
+    memory, disk = estimate(config, loaded, samples, net)
+    _compare("memory", memory, available(device) + memory["the data"], _advice(memory))
+    where = f"a smaller model, fewer clients or another folder than {config['out']} (key out)"
+    _compare("disk space", disk, free_disk(Path(config["out"])), where)
+
+
+def outline(config: Mapping[str, Any], loaded: Loaded) -> nn.Module:
+    """The network without its numbers; a user's own is built, since it may not work without them."""
+    node = config["model"]
+    try:
+        with torch.device("cpu" if node["name"] == "custom" else "meta"):
+            return models.build(node, loaded.shape, loaded.classes, stream(config["seed"], "init"))
+    except (OverflowError, RuntimeError, TypeError) as error:  # beyond 64 bits, or for inputs of another kind
+        if node["name"] == "custom":
+            raise
+        text = str(error).strip().partition("\n")[0].rstrip(".")
+        shape = "x".join(map(str, loaded.shape))
+        raise UserError(f"model={node['name']} cannot be made for inputs of {shape} numbers: {text}.") from None
+
+
+def estimate(
+    config: Mapping[str, Any], loaded: Loaded, samples: Sequence[int], net: nn.Module
+) -> tuple[Need, dict[str, float]]:
+    """Bytes of memory and of disk, by what they are for: the most that the engine, loop and record hold at once."""
+    algo: Algorithm = create(config["algo"])
+    layout = Layout(net.to("meta"))
+    names = ("clients", "cohort", "rounds", "epochs", "lr", "momentum")
+    constants = {name: config[name] for name in names} | {"decay": config["weight_decay"]}
+    fed = Fed(**constants, samples=torch.empty(len(samples), device="meta"), layout=layout)
+    size, plan = _sizes(algo, fed), rules(config, algo, fed)
+    sync = plan.schedule.concurrency == plan.schedule.buffer
+    places = plan.schedule.concurrency
+    batch = min(places, plan.batch or max(1, min(256, 2**25 // layout.size)))
+    waiting = places if sync else min(places, 2 * batch)  # trained, not yet aggregated
+    uploads = plan.rounds * (plan.arrivals_per_round or plan.schedule.buffer)
+    remembered = min(fed.clients, uploads)
+    versions = 1 if sync else min(places, uploads)
+
+    rows = 2 + (fed.momentum > 0) + len(algo.need & GRADIENTS)  # the models, their updates, ...
+    training = batch * (rows * size.model + 2 * size.client + (0 if sync else size.broadcast))
+    aggregation = plan.schedule.buffer * (2 * size.model + size.upload)
+    cached = config["aggregation"] == "cached"
+    epoch = _epoch_bytes(config, max(samples))
+    kept = size.server + remembered * size.client + versions * size.broadcast
+    memory = {
+        "the model": 4.0 * size.model + 2 * size.server,
+        "the data": float(_bytes(loaded.train) + _bytes(loaded.test)),
+        f"training {batch} at a time": float(training + _input_bytes(config, loaded, samples)),
+        f"the order of samples in {fed.epochs} epochs": float(batch * epoch),
+        f"{waiting} trained models": float(max(waiting * size.upload, aggregation)),
+        f"the memory of {remembered} devices": float(remembered * size.client),
+        f"{versions} versions in flight": float(versions * size.broadcast),
+        "every device's last model": 3.0 * fed.clients * size.model * cached,
+        "the mean trace": 2.0 * (2 * fed.epochs + 1) * size.model * ("trace" in algo.need),
+        "the program": PROGRAM,
+    }
+    between_rounds = 0 if sync else plan.schedule.buffer - 1  # uploads that still wait when a checkpoint is written
+    kept += between_rounds * size.upload + fed.clients * size.model * cached
+    checkpoints = 2.0 * kept  # the old one stays until the new one is complete
+    return memory, {"checkpoints": checkpoints, "metrics": 300.0 * min(plan.rounds, 10**6)}
+
+
+def available(device: torch.device) -> float:
+    """Bytes that this process can still take; infinity where the system does not say."""
+    if device.type == "cuda":
+        return float(torch.cuda.mem_get_info(device)[0])
+    limits = [_line(Path("/proc/meminfo"), "MemAvailable:") * 1024]
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY:
+        limits.append(limit - _line(Path("/proc/self/status"), "VmSize:", 0.0) * 1024)
+    group = Path("/sys/fs/cgroup")  # of a container; its page cache can be given up
+    limits.append(
+        _line(group / "memory.max")
+        - _line(group / "memory.current", default=0.0)
+        + _line(group / "memory.stat", "inactive_file", 0.0)
+    )
+    return max(0.0, min(limits))
+
+
+def free_disk(out: Path) -> float:
+    place = out.absolute()
+    while not place.exists():
+        place = place.parent
+    usage = shutil.disk_usage(place)
+    return float(usage.free) if usage.total else math.inf  # /proc and its like have no size
+
+
+def _compare(what: str, need: Need, there: float, advice: str) -> None:
+    total = sum(need.values())
+    if total > there:
+        parts = sorted(((n, text) for text, n in need.items() if n >= 0.05 * total), reverse=True)
+        listed = ", ".join(f"{text} {_gb(n)}" for n, text in parts)
+        raise UserError(
+            f"This run would need about {_gb(total)} of {what} ({listed}), but {_gb(there)} are there: {advice} helps."
+        )
+
+
+def _advice(need: Need) -> str:
+    """What lowers the largest part."""
+    largest = max(need, key=lambda text: need[text])
+    ways = {
+        "the data": "a smaller data set",
+        "training": "a smaller engine.batch, batch_size or model",
+        "the order": "fewer epochs, a larger batch_size or a smaller engine.batch",
+        "the memory": "fewer clients, a smaller model, or a method without memory on the devices",
+        "every": "aggregation=arrived, fewer clients or a smaller model",
+        "the mean": "fewer epochs or a smaller model",
+    }
+    by_count = "a smaller model, or fewer devices at a time (keys cohort, concurrency, buffer)"
+    return next((way for text, way in ways.items() if largest.startswith(text)), by_count)
+
+
+def _gb(size: float) -> str:
+    unit, name = next(((u, n) for u, n in ((GB, "GB"), (1e6, "MB")) if size >= 0.05 * u), (1e3, "kB"))
+    return f"{size / unit:,.1f} {name}"
+
+
+def _sizes(algo: Algorithm, fed: Fed) -> Sizes:
+    w = torch.empty(fed.layout.size, device="meta")
+    server = _shapes(lambda: algo.init_server(w, fed), {"w": w})
+    mine = _shapes(lambda: algo.init_client(w, fed), {})
+    client = _total(mine) + (w.nbytes if algo.personal != "none" else 0)
+    broadcast = _total({name: server[name] for name in algo.broadcast if name in server})
+    extra = algo.extra_up(fed) * w.element_size()
+    mail = w.nbytes if algo.mail else 0
+    return Sizes(w.nbytes, _total(server), broadcast, client, w.nbytes + extra + client + mail)
+
+
+def _shapes(make: Callable[[], State], otherwise: State) -> State:
+    """A state without its numbers; a method that looks at them cannot be asked this way."""
+    try:
+        return make()
+    except Exception:
+        return otherwise
+
+
+def _total(state: Mapping[str, Tensor]) -> int:
+    return sum(value.nbytes for value in state.values())
+
+
+def _bytes(split: Split) -> int:
+    return split.x.nbytes + split.y.nbytes
+
+
+def _epoch_bytes(config: Mapping[str, Any], samples: int) -> int:
+    """The sample numbers of all local epochs of one device, and a small tensor for each batch."""
+    batches = math.ceil(samples / config["batch_size"])
+    passes = config["epochs"] if config["local_unit"] == "epoch" else math.ceil(config["epochs"] / batches)
+    return int(passes * (8 * samples + 500 * batches))
+
+
+def _input_bytes(config: Mapping[str, Any], loaded: Loaded, samples: Sequence[int]) -> int:
+    """One batch as floats, before and after it is normalised."""
+    largest: int = min(config["batch_size"], max(samples))
+    return 8 * math.prod(loaded.shape) * largest
+
+
+def _line(path: Path, name: str = "", default: float = math.inf) -> float:
+    """The number that follows a name in one of the system's files, or the only one in it."""
+    try:
+        for line in path.read_text(encoding="ascii").splitlines():
+            if line.startswith(name):
+                return float(line.removeprefix(name).split()[0])
+    except (OSError, ValueError, IndexError):
+        pass
+    return default

@@ -1,0 +1,30 @@
+"""What one reporting round adds up to."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+# client, version, dispatched, begins, finish, arrival, outcome
+Ended = tuple[int, int, float, float, float, float, str]
+
+
+@dataclass
+class Tally:
+    """Sums over one reporting round."""
+
+    loss: float = 0.0
+    weight: float = 0.0
+    staleness: list[int] = field(default_factory=list)
+
+    def add(self, loss: float, weight: float) -> None:
+        self.loss += loss * weight
+        self.weight += weight
+
+    def row(self) -> dict[str, float]:
+        stale = self.staleness
+        return {
+            "train_loss": self.loss / self.weight if self.weight else math.nan,
+            "staleness_mean": sum(stale) / len(stale) if stale else math.nan,
+            "staleness_max": max(stale, default=math.nan),
+        }

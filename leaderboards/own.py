@@ -1,0 +1,82 @@
+"""Numbers that this repository's own models give, without any other number of a paper.
+
+Models are built in a process of their own: leaderboards/ knows no torch. As soon as `protocol=fed2a` exists, the
+counts of its networks are picked up from there.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+
+from bench.metrics import BYTES_PER_PARAMETER, MB, upload_cost
+from leaderboards.ledger import Claim
+
+# the images of Fed2A's three data sets: (channels, height, width), classes
+IMAGES = {"fmnist": ((1, 28, 28), 10), "cifar10": ((3, 32, 32), 10), "gtsrb": ((3, 32, 32), 43)}
+COUNT = """
+import json, sys
+import numpy as np
+from bench.flat import Layout
+from bench.main import plan, store
+from bench.models import build
+store()
+for keys, shape, classes in json.load(sys.stdin):
+    model = plan(keys, False)[0]["model"]
+    layout = Layout(build(model, tuple(shape), classes, np.random.default_rng(0)))
+    print(int(layout.sizes[~layout.deep].sum()), int(layout.sizes[layout.deep].sum()))
+"""
+
+
+def pending(claim: Claim) -> bool:
+    """Would our own code give this number, if the models were there?"""
+    return (claim.paper, claim.metric) in FORMULAS and not layers("fed2a")
+
+
+def exact(claim: Claim) -> float | None:
+    """What our code gives for a claim, if it needs nothing else from the paper; None: not yet, or never."""
+    formula = FORMULAS.get((claim.paper, claim.metric))
+    counts = layers("fed2a").get(claim.dataset) if formula else None
+    return formula(claim, *counts) if formula and counts else None
+
+
+def _parameters(claim: Claim, shallow: int, deep: int) -> float:
+    return {"shallow": shallow, "deep": deep}[claim.setting]
+
+
+def _unit_cost(claim: Claim, shallow: int, deep: int) -> float:
+    return _parameters(claim, shallow, deep) * BYTES_PER_PARAMETER / MB
+
+
+def _upload_total(claim: Claim, shallow: int, deep: int) -> float:
+    return upload_cost(int(claim.setting.removeprefix("R=")), shallow, deep, 1, 1)
+
+
+# (paper, metric) -> what follows from the numbers of shallow and deep parameters alone
+FORMULAS: dict[tuple[str, str], Callable[[Claim, int, int], float]] = {
+    ("fed2a", "parameters"): _parameters,
+    ("fed2a", "unit_cost"): _unit_cost,
+    ("fed2a", "upload_total"): _upload_total,
+}
+
+
+@cache
+def layers(protocol: str) -> dict[str, tuple[int, int]]:
+    """Data set -> (shallow, deep) parameters of the model that `protocol` uses; {} if there is no such protocol."""
+    if not (files("bench") / "conf" / "protocol" / f"{protocol}.yaml").is_file():
+        return {}
+    return count_layers({name: [f"protocol={protocol}", f"dataset={name}", "scale=paper"] for name in IMAGES})
+
+
+def count_layers(keys: dict[str, list[str]]) -> dict[str, tuple[int, int]]:
+    """The same for any keys of the command line, per data set."""
+    questions = json.dumps([(keys[name], *IMAGES[name]) for name in keys])
+    done = subprocess.run([sys.executable, "-P", "-c", COUNT], input=questions, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"the models could not be built:\n{done.stderr[-2000:]}")
+    answers = [line.split() for line in done.stdout.splitlines()]
+    return {name: (int(shallow), int(deep)) for name, (shallow, deep) in zip(keys, answers, strict=True)}

@@ -1,0 +1,101 @@
+"""Damaged, foreign, finished and running runs are not resumed: one sentence, and every file as it was before."""
+
+import os
+
+import pytest
+import torch
+import yaml
+
+from bench.federation import checkpoint_path
+from bench.main import command
+from bench.record import Record, load
+
+
+def edit(**changes):
+    def damage(run):
+        content = yaml.safe_load((run / "config.yaml").read_text())
+        for key, value in changes.items():
+            content.pop(key) if value is None else content.update({key: value})
+        (run / "config.yaml").write_text(yaml.safe_dump(content))
+
+    return damage
+
+
+def write(name, content):
+    return lambda run: (run / name).write_bytes(content)
+
+
+def cut(name, share):
+    return lambda run: os.truncate(run / name, int(share * (run / name).stat().st_size))
+
+
+def checkpoint_of(**changes):
+    def damage(run):
+        content = torch.load(checkpoint_path(run), weights_only=True)
+        torch.save({**content, **changes}, checkpoint_path(run))
+
+    return damage
+
+
+CKPT = "checkpoints/last.ckpt"
+DAMAGES = {
+    "no config": (lambda run: (run / "config.yaml").unlink(), ["is not the folder of a run"]),
+    "not YAML": (write("config.yaml", b"algo: [fedavg"), ["no readable config.yaml"]),
+    "not text": (write("config.yaml", b"\xff\xfe\x00"), ["no readable config.yaml"]),
+    "another program": (write("config.yaml", b"algo: fedavg\nlr: 1\n"), ["another version", "it lacks", "epochs"]),
+    "an older version": (edit(on_divergence=None), ["another version", "it lacks on_divergence"]),
+    "a newer version": (edit(colour="red"), ["another version", "it has colour"]),
+    "no name": (edit(model={}), ["model has no name"]),
+    "an unknown method": (edit(algo={"name": "x", "_target_": "algorithms.x.X"}), ["There is no algorithms.x.X"]),
+    "an unknown field": (
+        edit(algo={"name": "fedprox", "_target_": "algorithms.fedprox.FedProx", "nu": 1.0}),
+        ["Unknown field", "nu"],
+    ),
+    "a text for a number": (edit(rounds="ten"), ["does not describe a run of this version", "ten"]),
+    "an impossible number": (edit(lr=-1.0), ["lr=-1.0 is not possible"]),
+    "an impossible field": (
+        edit(algo={"name": "fedprox", "_target_": "algorithms.fedprox.FedProx", "mu": "much"}),
+        ["algo.mu=much", "float"],
+    ),
+    "a result that is not JSON": (write("result.json", b"{"), ["result.json is not readable JSON"]),
+    "rows of another length": (write("metrics.csv", b"round,version\n1\n2,2\n3,3\n"), ["metrics.csv is damaged"]),
+    "rows that are no numbers": (write("metrics.csv", b"round,version\n1,x\n2,2\n"), ["metrics.csv is damaged"]),
+    "fewer rows than the checkpoint": (
+        lambda run: (run / "metrics.csv").unlink(),
+        ["metrics.csv has 0 rounds, its checkpoint 2"],
+    ),
+    "half a checkpoint": (cut(CKPT, 0.5), [f"{CKPT} cannot be used", "starts the run over"]),
+    "an empty checkpoint": (cut(CKPT, 0), [f"{CKPT} cannot be used"]),
+    "noise as checkpoint": (write(CKPT, b"x" * 5000), [f"{CKPT} cannot be used"]),
+    "a checkpoint of another program": (
+        lambda run: torch.save({"state_dict": {}}, checkpoint_path(run)),
+        [f"{CKPT} cannot be used", "not one of fedbench"],
+    ),
+    "a checkpoint of another version": (
+        checkpoint_of(federation={"round": 2, "loop": {"server": {}}}),
+        [f"{CKPT} cannot be used", "does not belong to this config"],
+    ),
+    "a checkpoint of another model": (
+        checkpoint_of(federation={"round": 2, "loop": {"server": {"w": torch.zeros(7)}}}),
+        [f"{CKPT} cannot be used", "does not belong to this config"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_or_foreign_run_is_not_resumed(name, runs, refused):
+    damage, words = DAMAGES[name]
+    damage(runs / "stopped")
+    refused(["resume=runs/stopped"], words)
+
+
+def test_what_is_not_damaged_is_resumed(runs):
+    assert command(["resume=runs/stopped", "algo=fedavg", "lr=0.1", "model=mlp", "scale=auto"]) == 0
+    result = load(runs / "stopped").result
+    assert result["weights_sha256"] == load(runs / "finished").result["weights_sha256"]
+
+
+def test_a_run_that_is_going_on_is_not_resumed(runs, refused):
+    record = Record.reopen(runs / "stopped")
+    refused(["resume=runs/stopped"], ["runs/stopped is being written by another process"])
+    record.close()
