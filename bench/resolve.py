@@ -29,7 +29,7 @@ def resolve(cfg: Mapping[str, Any], given: set[str]) -> Values:
     if scale == "auto":
         scale = "cpu" if heavy and not _uses_gpu(cfg["engine"]["device"]) else "paper"
     layers = [registry.classes("dataset")[dataset].defaults, protocol.get("datasets", {}).get(dataset, {})]  # type: ignore[attr-defined]
-    if scale == "cpu":
+    if scale in ("cpu", "smoke"):
         layers.append(heavy)
 
     of_protocol = [part.get("algo", {}).get(algo, {}) for part in (protocol, *layers)]

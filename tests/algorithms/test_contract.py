@@ -33,7 +33,7 @@ ASYNCHRONOUS = ("asynchronous", "buffered", "buffered, with replacement")
 @cache
 def config(*overrides):
     store()
-    small = ["dataset=digits", "clients=8", "cohort=3", "rounds=4", "epochs=2", "batch_size=10", "test_samples=64"]
+    small = ["dataset=digits", "clients=8", "cohort=3", "rounds=3", "epochs=2", "batch_size=40", "test_samples=64"]
     return plan([*small, *overrides], multirun=False)[0]
 
 
