@@ -199,7 +199,7 @@ def job(cfg: DictConfig, overrides: list[str]) -> None:
 def summary(out: Path, group: str) -> None:
     """The table and the plot at the end of a multirun."""
     runs = [run for run in load_all(out, group) if run.result is not None]
-    if not runs:
+    if not any(run.rows for run in runs):
         return
     from leaderboards.plots import learning_curves
     from leaderboards.tables import leaderboard

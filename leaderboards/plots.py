@@ -25,7 +25,7 @@ Series = NDArray[np.float64]
 
 def learning_curves(runs: Sequence[Run], path: Path) -> None:
     """One line of panels per data set and protocol: accuracy over rounds, and over what tells the methods apart."""
-    groups = group(runs)
+    groups = group([run for run in runs if run.rows])  # a run may have diverged in its first round
     if not groups:
         raise ValueError("there is no finished run to plot")
     axes = ["round", *_second_axis(groups)]

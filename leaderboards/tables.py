@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +33,13 @@ class Entry:
         return [run.result[key] for run in self.runs if run.result is not None]
 
     def mean(self, key: str) -> float:
-        return mean_interval(self.values(key))[0]
+        """Over the runs that have the number: a run that diverged early lacks some."""
+        values = [value for value in self.values(key) if value is not None]
+        return mean_interval(values)[0] if values else math.nan
+
+    @property
+    def diverged(self) -> int:
+        return self.values("final_accuracy").count(None)
 
 
 @dataclass(frozen=True)
@@ -96,7 +103,7 @@ def _group(dataset: str, protocol: str, runs: Sequence[Run]) -> Group:
         other = [(key, value) for key, value in _leaves(run).items() if key in varied]
         found[_algo(run), (*own, *other)][run.config["seed"]] = run
     entries = [Entry(*key, tuple(by_seed[seed] for seed in sorted(by_seed))) for key, by_seed in found.items()]
-    entries.sort(key=lambda entry: -entry.mean("final_accuracy"))
+    entries.sort(key=lambda entry: (entry.diverged == len(entry.runs), -entry.mean("final_accuracy")))
     repeats = len(runs) - sum(len(entry.runs) for entry in entries)
     return Group(dataset, protocol, tuple(entries), _title(runs[0], varied), repeats)
 
@@ -153,17 +160,27 @@ def _table(g: Group) -> str:
             [
                 entry.name,
                 str(len(entry.runs)),
-                _interval([100 * value for value in entry.values("final_accuracy")], 2),
-                f"{100 * entry.mean('best_accuracy'):.2f}",
+                _accuracy(entry),
+                _shown(100 * entry.mean("best_accuracy"), ".2f"),
                 _rounds(entry.values("rounds_to_target")),
-                f"{entry.mean('seconds_per_round'):.3g}",
-                f"{entry.mean('virtual_seconds'):.4g}",
-                *(f"{value:,.1f}" for value in traffic[: 3 if peer else 2]),
+                _shown(entry.mean("seconds_per_round"), ".3g"),
+                _shown(entry.mean("virtual_seconds"), ".4g"),
+                *(_shown(value, ",.1f") for value in traffic[: 3 if peer else 2]),
             ]
         )
     text = aligned(lines)
     rule = "-" * len(text[0])
     return "\n".join([f"{g.dataset}, protocol {g.protocol}", g.title, rule, text[0], rule, *text[1:], rule])
+
+
+def _accuracy(entry: Entry) -> str:
+    values = [100 * value for value in entry.values("final_accuracy") if value is not None]
+    text = f"diverged ({entry.diverged} of {len(entry.runs)})" if entry.diverged else ""
+    return " ".join(filter(None, (_interval(values, 2) if values else "", text)))
+
+
+def _shown(value: float, form: str) -> str:
+    return "-" if math.isnan(value) else format(value, form)
 
 
 def _interval(values: Sequence[float], digits: int) -> str:
