@@ -39,13 +39,15 @@ class Figures:
 
     def _own(self, devices: Sequence[int], deployed: Tensor) -> dict[str, float]:
         found: dict[str, list[float]] = {}
+        shared = self.evaluate.right(deployed) if deployed.dim() == 1 else None
         for device in devices:
-            models = {"": deployed if deployed.dim() == 1 else deployed[device]}
+            w = deployed if shared is not None else deployed[device]
+            answers = {"": self.evaluate.right(w) if shared is None else shared}
             if self.rule is not None:
-                models["_tuned"] = self.loop.engine.tune(self.loop.fed, models[""], device, *self.rule)
+                answers["_tuned"] = self.evaluate.right(self.loop.engine.tune(self.loop.fed, w, device, *self.rule))
             own = torch.isin(self.evaluate.y, self.loop.engine.batches.labels(device))
-            for suffix, w in models.items():
-                right = self.evaluate.right(w).double()
+            for suffix, answer in answers.items():
+                right = answer.double()
                 found.setdefault(f"personal_own{suffix}", []).append(float(right[own].mean()))
                 found.setdefault(f"personal_all{suffix}", []).append(float(right.mean()))
         return {name: sum(values) / len(values) for name, values in found.items()}
