@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.errors import Parser, UserError
+from bench.errors import Parser
+from bench.pictures import pyplot, save
 
 Matrix = NDArray[Any]
 
@@ -57,12 +58,9 @@ def wasserstein(counts: Matrix, whole: Matrix) -> Matrix:
 
 
 def _draw(counts: Matrix, distance: Matrix, title: str, target: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
     from matplotlib.ticker import MaxNLocator
 
+    plt = pyplot()
     figure, (heat, bars) = plt.subplots(2, 1, figsize=(9, 6.5), height_ratios=[3, 1], sharex=True, layout="constrained")
     image = heat.imshow(counts.T, aspect="auto", interpolation="nearest", cmap="Blues", origin="lower")
     figure.colorbar(image, ax=heat, label="samples", pad=0.01)
@@ -71,9 +69,4 @@ def _draw(counts: Matrix, distance: Matrix, title: str, target: Path) -> None:
     bars.axhline(distance.mean(), color="black", linewidth=0.8, linestyle="--")
     bars.set(xlabel="client", ylabel="Wasserstein distance\n(labels)", xlim=(-0.5, len(distance) - 0.5))
     bars.xaxis.set_major_locator(MaxNLocator(integer=True))
-    try:
-        figure.savefig(target, dpi=120)
-    except OSError as error:
-        raise UserError(f"Cannot write the plot to {target}: {error.strerror}; give another file with --png.") from None
-    finally:
-        plt.close(figure)
+    save(figure, target)

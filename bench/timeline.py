@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import Parser, UserError
+from bench.pictures import pyplot, save
 from bench.record import load, write_atomically
 from bench.tally import Ended
 
@@ -62,12 +63,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _draw(jobs: list[dict[str, str]], clients: list[int], title: str, target: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
     from matplotlib.patches import Patch
 
+    plt = pyplot()
     row = {client: k for k, client in enumerate(clients)}
     spans: dict[str, list[tuple[int, float, float]]] = {name: [] for name in COLOURS}
     for job in jobs:
@@ -87,12 +85,7 @@ def _draw(jobs: list[dict[str, str]], clients: list[int], title: str, target: Pa
     names = {"download": "download", "train": "training", "send": "upload", "lost": "waits for a lost upload"}
     patches: list[Any] = [Patch(color=COLOURS[name], label=names[name]) for name, parts in spans.items() if parts]
     axes.legend(handles=patches, loc="upper right", fontsize=8, title="black: aggregation", title_fontsize=8)
-    try:
-        figure.savefig(target, dpi=120)
-    except OSError as error:
-        raise UserError(f"Cannot write the plot to {target}: {error.strerror}; give another file with --png.") from None
-    finally:
-        plt.close(figure)
+    save(figure, target)
 
 
 def _aggregations(jobs: list[dict[str, str]]) -> list[float]:

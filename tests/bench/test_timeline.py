@@ -1,0 +1,43 @@
+"""The log of jobs that a timeline is drawn from."""
+
+from pathlib import Path
+
+from bench.__main__ import main
+from bench.main import command
+from bench.record import load_all
+from bench.timeline import Log, _aggregations
+
+
+def test_a_runs_jobs_are_logged_and_drawn(capsys):
+    keys = ["algo=fedasync", "clients=6", "cohort=3", "rounds=2", "devices.up=0.1", "devices.loss=0.3"]
+    assert command([*keys, "logger=none"]) == 0
+    (run,) = load_all(Path("runs"))
+    jobs = Log(run.folder).read()
+    arrived = [job for job in jobs if job["outcome"] == "arrived"]
+    assert len(arrived) == 12
+    assert len(jobs) > len(arrived)  # some were lost
+    for job in jobs:
+        times = [float(job[name]) for name in ("dispatched", "begins", "finish", "arrival")]
+        assert times == sorted(times)
+    ends = _aggregations(jobs)
+    assert ends == sorted(ends)
+    assert ends[-1] <= run.result["virtual_seconds"]
+    assert main(["timeline", str(run.folder)]) == 0
+    assert (run.folder / "timeline.png").stat().st_size > 5_000
+    assert "6 devices" in capsys.readouterr().out
+
+
+def test_a_resumed_log_forgets_what_came_after_the_checkpoint(tmp_path):
+    log = Log(tmp_path)
+    job = (0, 1, 0.0, 0.5, 1.0, 1.5, "arrived")
+    for round in (1, 2, 3):
+        log.append(round, [job, job])
+    log.truncate(2)
+    assert [row["round"] for row in log.read()] == ["1", "1", "2", "2"]
+    log.append(3, [job])
+    assert len(log.read()) == 5
+
+
+def test_a_folder_without_a_timeline_is_refused(capsys):
+    assert main(["timeline", "nowhere"]) == 2
+    assert capsys.readouterr().err.startswith("error:")
