@@ -104,7 +104,7 @@ def test_a_multirun_ends_with_a_table_a_plot_and_how_to_go_on(
     runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     drawn: list[Path] = []
-    done = [Run(Path("runs/a"), {}, [], {}, "finished"), Run(Path("runs/b"), {}, [], None, "interrupted")]
+    done = [Run(Path("runs/a"), {}, [{"round": 1}], {}, "finished"), Run(Path("runs/b"), {}, [], None, "interrupted")]
     monkeypatch.setattr("bench.main.load_all", lambda out, group: done)
     tables = SimpleNamespace(leaderboard=lambda runs: f"a table of {len(runs)}")
     monkeypatch.setitem(sys.modules, "leaderboards.tables", tables)
