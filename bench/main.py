@@ -201,6 +201,7 @@ def summary(out: Path, group: str) -> None:
     runs = [run for run in load_all(out, group) if run.result is not None]
     if not any(run.rows for run in runs):
         return
+    os.environ.setdefault("MPLCONFIGDIR", str(out.absolute() / ".matplotlib"))  # its font cache would go to the home
     from leaderboards.plots import learning_curves
     from leaderboards.tables import leaderboard
 
