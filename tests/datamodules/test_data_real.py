@@ -22,7 +22,7 @@ handed_out = pytest.mark.skipif("FEDBENCH_DATA" not in os.environ, reason="FEDBE
 
 def fetched(cls):
     if cls().available() is None:
-        pytest.skip(f"run python -m datamodules fetch {cls.__name__.lower()}")
+        pytest.fail(f"run python -m datamodules fetch {cls.__name__.lower()}")
     return cls().load()
 
 
