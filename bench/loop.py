@@ -14,7 +14,8 @@ from torch import Tensor
 
 from algorithms.base import Algorithm, Fed, State, Trace, Updates
 from bench.clock import Clock, Devices, Event, Kind, RoundTrip
-from bench.engine.eager import Eager, TraceSums
+from bench.engine.base import Engine
+from bench.engine.trace import TraceSums
 from bench.errors import Diverged
 from bench.jobs import Job, Result, carry, everyone, gather, stack, store
 from bench.mail import Letter, Mail
@@ -28,7 +29,7 @@ from bench.travel import round_trip, travel
 class FederatedLoop:
     """Owns all state; the algorithm is pure. `advance()` runs one reporting round."""
 
-    def __init__(self, algo: Algorithm, fed: Fed, engine: Eager, devices: Devices, rules: Rules, w0: Tensor) -> None:
+    def __init__(self, algo: Algorithm, fed: Fed, engine: Engine, devices: Devices, rules: Rules, w0: Tensor) -> None:
         self.algo, self.fed, self.engine, self.devices, self.rules = algo, fed, engine, devices, rules
         self.sync = rules.schedule.concurrency == rules.schedule.buffer
         self.arrivals_per_round = rules.arrivals_per_round or rules.schedule.buffer
