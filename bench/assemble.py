@@ -14,6 +14,7 @@ from bench import budget, models
 from bench.batches import Batches
 from bench.clock import Devices, Population
 from bench.engine.eager import Eager
+from bench.engine.head import HeadFit
 from bench.errors import UserError
 from bench.evaluate import Evaluate
 from bench.figures import Figures
@@ -84,7 +85,7 @@ def build(config: Mapping[str, Any]) -> Parts:
         layout=layout,
         trace=Prerun(lambda recorder: make(recorder)),
         layer_outputs=LayerOutputs(module, layout, loaded, inputs),
-        fit_head=engine.fit_head,
+        fit_head=HeadFit(module, layout),
     )
     devices = Devices(config["clients"], seed, config["sampling"], Population(**config["devices"]))
 

@@ -124,6 +124,7 @@ class Devices:
     seed: int
     sampling: str = "without_replacement"
     population: Population = field(default_factory=Population)
+    _drawn: dict[tuple[str, int], float] = field(default_factory=dict, repr=False, compare=False)
 
     def draw(self, version: int, idle: Sequence[int], places: int) -> list[int]:
         """The devices that get the next places, one entry a place."""
@@ -160,7 +161,9 @@ class Devices:
 
     def compute_seconds(self, client: int, dispatch: int, version: int, steps: int) -> float:
         own = self.population
-        drawn = stream(self.seed, "devices", client, dispatch if own.redraw else 0).random()
+        drawn = (
+            stream(self.seed, "devices", client, dispatch).random() if own.redraw else self._once("devices", client, 0)
+        )
         if own.seconds is not None:
             lo, hi = own.seconds
             return lo + (hi - lo) * drawn
@@ -185,8 +188,15 @@ class Devices:
         if given is None:
             return 0.0
         rates = given if isinstance(given, list) else [given]
-        drawn = stream(self.seed, "links", client).random()  # up and down alike: a device is near or far
+        drawn = self._once("links", client)  # up and down alike: a device is near or far
         return size / (1e6 * float(rates[int(drawn * len(rates))]))
+
+    def _once(self, purpose: str, client: int, *ids: int) -> float:
+        """What a device draws once for the whole run."""
+        key = (purpose, client)
+        if key not in self._drawn:
+            self._drawn[key] = stream(self.seed, purpose, client, *ids).random()
+        return self._drawn[key]
 
     def lost(self, client: int, dispatch: int, what: str, number: int) -> bool:
         """Whether attempt `number` of an upload, or the message to device `number`, is lost."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor, nn
 
-from bench.flat import Layout, trainable
+from bench.flat import Layout, bind
 
 CHUNK = 1024
 
@@ -37,8 +37,7 @@ class Evaluate:
 
     @torch.no_grad()
     def _logits(self, w: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        for p, view in zip(trainable(self.module), self.layout.views(w), strict=True):
-            p.data = view
+        bind(self.module, self.layout.views(w))
         self.module.eval()
         for x, y in zip(torch.split(self.x, CHUNK), torch.split(self.y, CHUNK), strict=True):
             yield self.module(self.inputs(x)), y

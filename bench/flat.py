@@ -77,5 +77,11 @@ def _inside(layer: str, name: str) -> bool:
     return layer == name or layer.startswith(f"{name}.")
 
 
+def bind(module: nn.Module, views: Sequence[Tensor]) -> None:
+    """Makes a module compute with these parameters, in place and without a copy."""
+    for p, view in zip(trainable(module), views, strict=True):
+        p.data = view
+
+
 def trainable(module: nn.Module) -> list[nn.Parameter]:
     return [p for p in module.parameters() if p.requires_grad]

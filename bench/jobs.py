@@ -27,6 +27,7 @@ class Result:
     units: float
     lr_sum: float
     loss: float
+    finite: bool  # the whole of delta
     evaluations: int
 
     @property
@@ -34,7 +35,7 @@ class Result:
         """What diverged."""
         if not math.isfinite(self.loss):
             return f"its loss is {self.loss}"
-        return None if self.delta.isfinite().all() else "its update is not finite"
+        return None if self.finite else "its update is not finite"
 
     def state_dict(self) -> dict[str, Any]:
         """Rows are cloned: they are views, and with one a file would hold the whole batch. The device's memory has
@@ -85,11 +86,17 @@ class Job:
 
 
 def _rows(tensors: Sequence[Tensor]) -> Tensor:
-    """Stacked; without a copy where all rows are the same tensor."""
+    """Stacked; without a copy where all rows are the same tensor, or all the rows of one."""
     first = tensors[0]
     if all(t is first for t in tensors):
         return first.expand(len(tensors), *first.shape)
-    return torch.stack(list(tensors))
+    whole = first._base
+    if whole is None or whole.shape != (len(tensors), *first.shape) or any(t._base is not whole for t in tensors):
+        return torch.stack(list(tensors))
+    order = [t.storage_offset() for t in tensors]
+    step = whole.stride(0)
+    begin = whole.storage_offset()
+    return whole if order == list(range(begin, begin + step * len(order), step)) else torch.stack(list(tensors))
 
 
 def stack(
@@ -144,9 +151,11 @@ def store(jobs: Sequence[Job], algo: Algorithm, trained: Trained, upload: Upload
     """Gives each job its row of what was trained."""
     steps, units, lr_sum, loss = (getattr(trained, name).tolist() for name in ("steps", "units", "lr_sum", "loss"))
     mine = upload.mine if algo.personal == "none" else {**upload.mine, "w": trained.end}
+    lowest, highest = torch.aminmax(upload.delta, dim=1)  # not a number if one is not
+    finite, deltas = (lowest.isfinite() & highest.isfinite()).tolist(), upload.delta.unbind()
     for k, job in enumerate(jobs):
         job.result = Result(
-            delta=upload.delta[k],
+            delta=deltas[k],
             end=trained.end[k] if job.lost else None,
             extra={name: value[k] for name, value in upload.extra.items()},
             mine={name: value[k] for name, value in mine.items()},
@@ -155,6 +164,7 @@ def store(jobs: Sequence[Job], algo: Algorithm, trained: Trained, upload: Upload
             units=units[k],
             lr_sum=lr_sum[k],
             loss=loss[k],
+            finite=finite[k],
             evaluations=evaluations[k],
         )
 
@@ -174,7 +184,7 @@ def gather(
     samples = fed.samples[client]
     layers = torch.tensor([job.layers for job in jobs], device=w.device)
     received = _rows([sent[job.version]["w"] for job in jobs])
-    delta = torch.stack([result.delta for result in results])
+    delta = _rows([result.delta for result in results])
     model = received + delta
     if not (layers.all() and shared.all()):
         there = fed.layout.expand(layers) & shared

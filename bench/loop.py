@@ -14,7 +14,8 @@ from torch import Tensor
 
 from algorithms.base import Algorithm, Fed, State, Trace, Updates
 from bench.clock import Clock, Devices, Event, Kind, RoundTrip
-from bench.engine.eager import Eager, TraceSums
+from bench.engine.base import Engine
+from bench.engine.trace import TraceSums
 from bench.errors import Diverged
 from bench.jobs import Job, Result, carry, everyone, gather, stack, store
 from bench.mail import Letter, Mail
@@ -28,12 +29,12 @@ from bench.travel import round_trip, travel
 class FederatedLoop:
     """Owns all state; the algorithm is pure. `advance()` runs one reporting round."""
 
-    def __init__(self, algo: Algorithm, fed: Fed, engine: Eager, devices: Devices, rules: Rules, w0: Tensor) -> None:
+    def __init__(self, algo: Algorithm, fed: Fed, engine: Engine, devices: Devices, rules: Rules, w0: Tensor) -> None:
         self.algo, self.fed, self.engine, self.devices, self.rules = algo, fed, engine, devices, rules
         self.sync = rules.schedule.concurrency == rules.schedule.buffer
         self.arrivals_per_round = rules.arrivals_per_round or rules.schedule.buffer
         self.sync_stragglers = self.sync and rules.schedule.buffer > 1
-        self.batch = rules.batch or max(1, min(256, 2**25 // w0.numel()))
+        self.batch = rules.batch or max(1, min(2048, 2**25 // w0.numel()))
         self.server = algo.init_server(w0, fed)
         personal = {} if algo.personal == "none" else {"w": w0}
         self.memory = Memory({**algo.init_client(w0, fed), **personal}, fed.clients)
@@ -45,6 +46,8 @@ class FederatedLoop:
         self.dispatches: Counter[int] = Counter()
         self.jobs: dict[int, Job] = {}  # in flight
         self.arrived: list[Job] = []  # in the buffer
+        self.filled = 0  # places in it that are taken
+        self.samples: list[float] = fed.samples.tolist()
         self.mail = Mail()
         self.trips: dict[int, RoundTrip] = {}
         self.ended: list[Ended] = []  # jobs of this round, for the timeline
@@ -127,11 +130,11 @@ class FederatedLoop:
         numbers = [self.dispatches[client] - 1 for client in clients]
         granted = self.devices.grant(self.version, clients, numbers, self.fed.epochs, self.sync_stragglers)
         layers = self.algo.sends(self.version, self.fed)
-        up = self.traffic.upload_size(layers)
-        broadcast = self.sent[self.version] = {name: self.server[name] for name in self.algo.broadcast}
+        up, down = self.traffic.upload_size(layers), self.traffic.download_size(self.server, self.algo)
+        sent = layers.tolist()
+        self.sent[self.version] = {name: self.server[name] for name in self.algo.broadcast}
         for client, number, epochs in zip(clients, numbers, granted, strict=True):
             unicast = {name: self.server[name][client].clone() for name in self.algo.unicast}
-            down = self.traffic.download_size(broadcast, unicast)
             begins = self.clock.now + self.devices.download_seconds(client, down)
             self._launch(
                 Job(
@@ -141,7 +144,7 @@ class FederatedLoop:
                     count=counts[client],
                     epochs=epochs,
                     steps_per_epoch=self.engine.batches.steps_per_epoch(client),
-                    layers=layers.tolist(),
+                    layers=sent,
                     recipients=unicast[self.algo.mail].nonzero()[:, 0].tolist() if self.algo.mail else [],
                     bytes_up=up,
                     bytes_down=down,
@@ -249,12 +252,12 @@ class FederatedLoop:
         if what := result.not_finite:
             self._drop(job, what, tally)
             return
-        tally.add(result.loss, float(self.fed.samples[job.client]) * job.count)
+        tally.add(result.loss, self.samples[job.client] * job.count)
         self.memory.write(job.client, result.mine)
         self.arrived.append(job)
-        places = sum(job.count for job in self.arrived)
+        self.filled += job.count
         wait = self.devices.population.max_wait
-        if not self.jobs if self.sync else places >= self.rules.schedule.buffer:
+        if not self.jobs if self.sync else self.filled >= self.rules.schedule.buffer:
             self._aggregate(tally)
         elif wait is not None and len(self.arrived) == 1:
             self.clock.push(Event(self.clock.now + wait, Kind.WAIT, job.client, self.version))
@@ -276,7 +279,7 @@ class FederatedLoop:
             if not self.server["w"].isfinite().all():
                 raise Diverged(self.round + 1, None, "it is not finite although every update was")
         tally.staleness += [self.version - job.version for job in jobs]
-        self.arrived, self.trace = [], None
+        self.arrived, self.filled, self.trace = [], 0, None
         contributors = [job.client for job in jobs for _ in range(job.count)]
         again = self.sync and self.algo.again(self.server, self.fed)
         self.version += 0 if again else 1
@@ -322,6 +325,7 @@ class FederatedLoop:
             getattr(self, name).load_state_dict(state[name])
         self.jobs = {job["id"]: Job.from_state(job) for job in state["jobs"]}
         self.arrived = [Job.from_state(job) for job in state["arrived"]]
+        self.filled = sum(job.count for job in self.arrived)
         self.mail.load_state_dict(state["mail"], self.jobs)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.base import Algorithm, Trace
-from bench.flat import Layout, trainable
+from bench.flat import Layout, bind
 from bench.loop import FederatedLoop
 from datamodules.base import Loaded, Split
 
@@ -38,8 +38,7 @@ class LayerOutputs:
         return self.inputs(split.x[index].to(device))
 
     def _one(self, w: Tensor, x: Tensor) -> list[Tensor]:
-        for p, view in zip(trainable(self.module), self.layout.views(w), strict=True):
-            p.data = view
+        bind(self.module, self.layout.views(w))
         seen: dict[str, Tensor] = {}
         last = ""
 

@@ -47,6 +47,8 @@ LR = 0.01
 class Classifier(nn.Module):
     """What LocalModule is, without Lightning's seven seconds of import."""
 
+    classifier = True
+
     def __init__(self, net: nn.Module) -> None:
         super().__init__()
         self.net = net

@@ -36,15 +36,15 @@ def terms(rule: LocalRule, k: int, lr: float, dtype: torch.dtype, cut: Cut) -> T
     mask = None if rule.mask is None or bool(rule.mask.all()) else cut(rule.mask.to(dtype))
     return Terms(
         lr=lr if rule.lr is None else float(rule.lr[k]),
-        scale=_number(rule.scale, k),
-        prox=_number(rule.prox, k),
+        scale=number(rule.scale, k),
+        prox=number(rule.prox, k),
         drift=drift,
         mask=mask,
         sam=rule.sam,
     )
 
 
-def _number(value: float | Tensor, k: int) -> float:
+def number(value: float | Tensor, k: int) -> float:
     return float(value[k]) if isinstance(value, Tensor) else float(value)
 
 
@@ -80,6 +80,11 @@ class Units:
     total: float = 0.0
     _m: float = 0.0
 
-    def step(self, t: Terms, momentum: float) -> None:
-        self._m = momentum * self._m + 1
-        self.total = (1 - t.lr * t.prox) * self.total + self._m
+    def add(self, steps: int, shrink: float, momentum: float) -> None:
+        """`shrink` is lr prox."""
+        if not shrink and not momentum:
+            self.total += steps
+            return
+        for _ in range(steps):
+            self._m = momentum * self._m + 1
+            self.total = (1 - shrink) * self.total + self._m

@@ -1,0 +1,173 @@
+"""What every engine does around the local steps: rules, bookkeeping, and what a method needs beyond the models."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Trained
+from bench.batches import Batches
+from bench.engine.head import prototypes
+from bench.engine.kernel import Units, number
+from bench.engine.trace import Sink
+from bench.flat import Layout
+
+TUNING = 2**31  # the number of a dispatch that never happens
+SUMS = frozenset({"last_gradient", "mean_gradient"})
+
+
+@dataclass
+class Group:
+    """Devices that train in one engine call, a row each."""
+
+    clients: list[int]
+    dispatch: Sequence[int]
+    batches: list[list[list[Tensor]]]  # of each device, for each of its epochs: the sample numbers of every step
+    augmentation: list[np.random.Generator | None]
+    w: Tensor  # [K, P]
+    received: Tensor  # [K, P]
+    m: Tensor | None  # [K, P], with momentum
+    loss: Tensor  # [K]: summed over the steps
+    sums: dict[str, Tensor]  # [K, P]: gradients as `need` names them; "epoch": of the epoch that is going on
+
+    def active(self, epoch: int) -> list[int]:
+        return [k for k, epochs in enumerate(self.batches) if epoch < len(epochs)]
+
+
+@dataclass
+class Count:
+    """What one device did."""
+
+    units: Units
+    rates: list[float]
+    steps: int = 0
+    lr_sum: float = 0.0
+    evaluations: int = 0
+
+
+class Engine(ABC):
+    """How g is got and steps are taken. A device's result must not depend, to the bit, on who is in its group."""
+
+    name: ClassVar[str]
+
+    def __init__(self, module: nn.Module, layout: Layout, batches: Batches) -> None:
+        self.module, self.layout, self.batches = module, layout, batches
+
+    @abstractmethod
+    def epoch(self, group: Group, epoch: int, rule: LocalRule, fed: Fed) -> None:
+        """One local epoch of every active device, in place: w, m, loss and sums."""
+
+    @abstractmethod
+    def gradient(self, w: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean loss [] and gradient [P] of the model w [P] on these samples, as when testing (no dropout)."""
+
+    def train(
+        self, algo: Algorithm, fed: Fed, jobs: Jobs, dispatch: Sequence[int], trace: Sink | None = None
+    ) -> tuple[Trained, list[int]]:
+        """Trains every job; also returns each one's number of mini-batch gradients."""
+        need, clients = algo.need, jobs.client.tolist()
+        group = self._group(fed, clients, dispatch, jobs.epochs.tolist(), jobs.start, jobs.received, need & SUMS)
+        counts = [Count(Units(), []) for _ in clients]
+        self.module.train()
+        for epoch in range(max(len(epochs) for epochs in group.batches)):
+            active = group.active(epoch)
+            if trace is not None:
+                group.sums["epoch"] = torch.zeros_like(group.w)
+                for k in active:
+                    trace.reach(epoch, group.w[k])
+            rule = algo.local(jobs, group.w, epoch, fed)
+            self.epoch(group, epoch, rule, fed)
+            for k in active:
+                _count(counts[k], len(group.batches[k][epoch]), rule, k, fed)
+            if trace is not None:
+                for k in active:
+                    trace.add(epoch, group.sums["epoch"][k])
+        if trace is not None:
+            for k, epochs in enumerate(group.batches):
+                trace.reach(len(epochs), group.w[k])
+        return self._trained(need, fed, jobs, group, counts), [count.evaluations for count in counts]
+
+    def tune(self, fed: Fed, w: Tensor, client: int, rule: LocalRule, epochs: int) -> Tensor:
+        """The model w [P] after `epochs` of a device's data by one rule, on batches no dispatch sees."""
+        group = self._group(fed, [client], [TUNING], [epochs], w[None], w[None], frozenset())
+        self.module.train()
+        for epoch in range(epochs):
+            self.epoch(group, epoch, rule, fed)
+        return group.w[0]
+
+    def _group(
+        self,
+        fed: Fed,
+        clients: list[int],
+        dispatch: Sequence[int],
+        epochs: list[int],
+        start: Tensor,
+        received: Tensor,
+        sums: frozenset[str],
+    ) -> Group:
+        w = self.layout.rows(start)
+        each = list(zip(clients, dispatch, epochs, strict=True))
+        return Group(
+            clients=clients,
+            dispatch=dispatch,
+            batches=[self.batches.epochs(*device) for device in each],
+            augmentation=[self.batches.augmentation(client, number) for client, number, _ in each],
+            w=w,
+            received=received,
+            m=torch.zeros_like(w) if fed.momentum else None,
+            loss=w.new_zeros(len(w)),
+            sums={name: torch.zeros_like(w) for name in sorted(sums)},
+        )
+
+    def _trained(self, need: frozenset[str], fed: Fed, jobs: Jobs, group: Group, counts: list[Count]) -> Trained:
+        w = group.w
+        steps = w.new_tensor([count.steps for count in counts])
+        if "mean_gradient" in need:
+            group.sums["mean_gradient"] /= steps[:, None]
+        return Trained(
+            end=w,
+            steps=steps,
+            units=w.new_tensor([count.units.total for count in counts]),
+            lr_sum=w.new_tensor([count.lr_sum for count in counts]),
+            rates=w.new_tensor([count.rates + [0.0] * (fed.epochs - len(count.rates)) for count in counts]),
+            loss=group.loss / steps,
+            **{name: value for name, value in group.sums.items() if name in SUMS},
+            **self._at_received(need, jobs, counts),
+            **self._prototypes(need, jobs.client.tolist(), w),
+        )
+
+    def _at_received(self, need: frozenset[str], jobs: Jobs, counts: list[Count]) -> dict[str, Tensor]:
+        """Loss and full-batch gradient of each device at the model it received."""
+        if not need & {"full_gradient", "start_loss"}:
+            return {}
+        self.module.eval()
+        full, losses = torch.zeros_like(jobs.start), jobs.start.new_zeros(len(counts))
+        for k, client in enumerate(jobs.client.tolist()):
+            received = self.layout.rows(jobs.received[k : k + 1])[0]
+            whole = self.batches.whole(client)
+            samples = sum(len(index) for index in whole)
+            for index in whole:
+                loss, g = self.gradient(received, index)
+                losses[k] += loss * (len(index) / samples)
+                full[k].add_(g, alpha=len(index) / samples)
+            counts[k].evaluations += self.batches.passes(client)
+        found = {"full_gradient": full, "start_loss": losses}
+        return {name: value for name, value in found.items() if name in need}
+
+    def _prototypes(self, need: frozenset[str], clients: list[int], w: Tensor) -> dict[str, Tensor]:
+        return prototypes(self.module, self.layout, self.batches, clients, w) if "prototypes" in need else {}
+
+
+def _count(count: Count, steps: int, rule: LocalRule, k: int, fed: Fed) -> None:
+    lr, prox = fed.lr if rule.lr is None else float(rule.lr[k]), number(rule.prox, k)
+    count.units.add(steps, lr * prox, fed.momentum)
+    count.rates.append(lr)
+    count.steps += steps
+    count.lr_sum += steps * lr
+    count.evaluations += steps * (2 if rule.sam else 1)

@@ -1,0 +1,44 @@
+"""Is a model a chain: linear, convolution, ReLU, pooling and flatten in a row, with cross-entropy at the end?"""
+
+from __future__ import annotations
+
+from torch import nn
+
+NOTHING = (nn.Identity,)
+
+
+def chain(module: nn.Module) -> list[nn.Module] | str:
+    """The layers that do something, in their order; or why the model is no chain."""
+    if not getattr(module, "classifier", False):
+        return "its training step is its own"
+    layers: list[nn.Module] = []
+    for layer in _flat(module.get_submodule("net")):
+        if reason := _stranger(layer):
+            return reason
+        if not (isinstance(layer, NOTHING) or (isinstance(layer, nn.Dropout) and layer.p == 0)):
+            layers.append(layer)
+    if not isinstance(layers[-1], nn.Linear):
+        return "it does not end in a linear layer"
+    return layers
+
+
+def _flat(net: nn.Module) -> list[nn.Module]:
+    return [leaf for layer in net for leaf in _flat(layer)] if isinstance(net, nn.Sequential) else [net]
+
+
+def _stranger(layer: nn.Module) -> str | None:
+    """Why the layer cannot be part of a chain."""
+    match layer:
+        case nn.Flatten():
+            known = layer.start_dim == 1 and layer.end_dim == -1
+        case nn.Conv2d():
+            known = layer.groups == 1 and layer.dilation == (1, 1) and layer.padding_mode == "zeros"
+        case nn.MaxPool2d():
+            known = layer.padding == 0 and layer.dilation == 1 and not layer.ceil_mode and not layer.return_indices
+        case nn.AdaptiveAvgPool2d():
+            known = layer.output_size in (1, (1, 1))
+        case nn.Dropout():
+            known = layer.p == 0
+        case _:
+            known = type(layer) in (nn.Linear, nn.ReLU, *NOTHING)
+    return None if known else f"it contains {layer}"
