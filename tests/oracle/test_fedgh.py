@@ -64,13 +64,16 @@ class Net(nn.Module):
 class Federation:
     """Data, first model and batches: the givens of both sides."""
 
-    def __init__(self, seed: int, batch_size: int) -> None:
+    def __init__(self, seed: int, batch_size: int, order: Sequence[int] = range(len(SAMPLES))) -> None:
+        """New device j is device order[j] of the table; cohorts name the first new device of each."""
         rng = np.random.default_rng(seed)
         self.x = rng.normal(size=(sum(SAMPLES), INPUTS))
         held = [[1], [0, 1, 2], [0, 1, 2], [0, 2], [0, 1, 2], [1, 2]]
         self.y = np.concatenate([np.resize(classes, n) for classes, n in zip(held, SAMPLES, strict=True)])
         cuts = np.cumsum(SAMPLES)
-        self.mine = [np.arange(end - n, end) for n, end in zip(SAMPLES, cuts, strict=True)]
+        mine = [np.arange(end - n, end) for n, end in zip(SAMPLES, cuts, strict=True)]
+        self.mine = [mine[i] for i in order]
+        self.cohorts = [[list(order).index(i) for i in cohort] for cohort in COHORTS]
         shapes = [(WIDTH, INPUTS), (WIDTH,), (CLASSES, WIDTH), (CLASSES,)]
         self.w0: Params = tuple(0.8 * rng.normal(size=shape) for shape in shapes)
         self.batches = Batches(
@@ -82,28 +85,28 @@ class Federation:
             classes=CLASSES,
             seed=seed,
         )
-        self.epochs = np.array([[*row, 1] for row in STEPS])
+        self.epochs = np.array([[*row, 1] for row in STEPS])[:, list(order)]
 
     def loop(self, fields: dict[str, Any], weighting: str, momentum: float, decay: float) -> FederatedLoop:
         module = Net(self.w0)
         layout = Layout(module)
         engine = Eager(module, layout, self.batches)
-        clients, rounds = len(SAMPLES), len(COHORTS)
+        clients, rounds = len(self.mine), len(self.cohorts)
         fed = Fed(
             clients=clients,
-            cohort=len(COHORTS[0]),
+            cohort=len(self.cohorts[0]),
             rounds=rounds,
             epochs=4,
             lr=LR,
             momentum=momentum,
             decay=decay,
-            samples=torch.tensor(SAMPLES, dtype=torch.float64),
+            samples=torch.tensor([len(index) for index in self.mine], dtype=torch.float64),
             layout=layout,
             fit_head=engine.fit_head,
         )
         seconds = np.ones((rounds, clients))
         script = Script(
-            clients, 0, "with_replacement", Population(), cohorts=COHORTS, steps=self.epochs, seconds=seconds
+            clients, 0, "with_replacement", Population(), cohorts=self.cohorts, steps=self.epochs, seconds=seconds
         )
         rules = Rules(Schedule(fed.cohort, fed.cohort), rounds=rounds, weighting=weighting)
         return FederatedLoop(
@@ -139,11 +142,11 @@ def derive(
     f: Federation, eta_theta: float, steps: int | None, momentum: float = 0.0, decay: float = 0.0
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """After each round: the header (flat), and for each device its body with that header [N, P]."""
-    bodies = [f.w0[:2] for _ in SAMPLES]
+    bodies = [f.w0[:2] for _ in f.mine]
     T, c = f.w0[2:]
-    dispatched = [0] * len(SAMPLES)
+    dispatched = [0] * len(f.mine)
     headers, deployed = [], []
-    for t, cohort in enumerate(COHORTS):
+    for t, cohort in enumerate(f.cohorts):
         h_pairs: list[np.ndarray] = []
         labels: list[int] = []
         for i in set(cohort):
@@ -195,3 +198,36 @@ def test_by_default_the_header_takes_as_many_steps_as_pairs_came_at_the_rate_of_
         loop.advance()
         agree(loop.server["w"][BODY:], header)
         agree(loop.deployed(), models)
+
+
+def run(f: Federation) -> FederatedLoop:
+    loop = f.loop({"eta_theta": ETA_THETA, "steps": FITS}, "size", 0.0, 0.0)
+    while not loop.finished:
+        loop.advance()
+    return loop
+
+
+def test_identities_do_not_matter() -> None:
+    order = [3, 5, 0, 2, 4, 1]
+    before, after = run(Federation(192, 100)), run(Federation(192, 100, order))
+    agree(after.server["w"], before.server["w"], 1e-12)
+    agree(after.deployed(), before.deployed()[order], 1e-12)
+
+
+def test_drawn_twice_is_two_of_a_kind() -> None:
+    """Devices 6 to 11 are twins of 0 to 5. Where one was drawn twice, its twin is drawn beside it, which has to have
+    the same body: so it joins in every round in which its like takes part, and everybody is drawn twice."""
+    twice, twins = (Federation(193, 100, [*range(6), *range(6)]) for _ in range(2))
+    twice.cohorts = [[*cohort, *cohort] for cohort in ([0, 2, 3], [1, 4], [2, 0, 1])]
+    twins.cohorts = [[*cohort, *(i + 6 for i in cohort)] for cohort in ([0, 2, 3], [1, 4], [2, 0, 1])]
+    one, two = run(twice), run(twins)
+    agree(one.server["w"], two.server["w"], 1e-12)
+    agree(one.deployed()[:6], two.deployed()[:6], 1e-12)
+
+
+def test_seeing_every_sample_twice_changes_nothing() -> None:
+    """Gradients and representations are means: only the proportions of the classes matter."""
+    single, double = Federation(194, 100), Federation(194, 100)
+    double.batches.clients = [index.repeat(2) for index in double.batches.clients]
+    one, two = run(single), run(double)
+    agree(two.deployed(), one.deployed(), 1e-12)
