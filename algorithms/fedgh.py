@@ -8,8 +8,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from algorithms.base import Algorithm, Clients, Fed, Jobs, State, Trained, Updates, Upload
+from algorithms.base import Algorithm, Fed, Jobs, State, Trained, Updates, Upload
 from algorithms.ops import body
+from algorithms.views import Clients
 
 
 @dataclass(frozen=True, kw_only=True)

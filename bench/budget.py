@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from algorithms.base import Algorithm, Fed, State, Trace
+from algorithms.base import Algorithm, Fed, State
+from algorithms.views import Trace
 from bench import models
 from bench.errors import UserError
 from bench.flat import Layout

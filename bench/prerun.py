@@ -15,7 +15,8 @@ from typing import Any, BinaryIO, ClassVar
 import numpy as np
 import torch
 
-from algorithms.base import Algorithm, Trace
+from algorithms.base import Algorithm
+from algorithms.views import Trace
 from bench.errors import UserError
 from bench.loop import FederatedLoop
 from bench.record import cannot_write, write_atomically

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Trace, Trained
+from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Trained
+from algorithms.views import Trace
 from bench.batches import Batch, Batches
 from bench.engine import kernel
 from bench.engine.kernel import Units, Vector
@@ -21,7 +22,7 @@ TUNING = 2**31  # the number of a dispatch that never happens
 
 @dataclass
 class TraceSums:
-    """Sums behind algorithms.base.Trace; added up over the engine calls of one round."""
+    """Sums behind algorithms.views.Trace; added up over the engine calls of one round."""
 
     w: Tensor  # [epochs + 1, P]
     gradient: Tensor  # [epochs, P]
