@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, NoReturn, Protocol
+from typing import ClassVar, NoReturn
 
 import torch
 from torch import Tensor
+
+from algorithms.views import Clients, Layout, Trace
 
 State = dict[str, Tensor]
 
@@ -38,32 +40,6 @@ class LocalRule:
     sam: float = 0.0
 
 
-class Layout(Protocol):
-    """How the flat vector is cut into the model's layers (bench/flat.py)."""
-
-    size: int
-    layers: tuple[str, ...]
-    deep: Tensor  # [L] bool
-    head: Tensor  # [L] bool
-
-    def expand(self, layers: Tensor) -> Tensor: ...  # [..., L] -> [..., P]
-
-
-class Clients(Protocol):
-    """The devices' memory: `rows("c")` is [N, ...], a device never heard of has its initial row."""
-
-    def rows(self, name: str) -> Tensor: ...
-
-
-@dataclass(frozen=True)
-class Trace:
-    """Means over the distinct devices that reached a local epoch, accumulated as results come in."""
-
-    w: Tensor  # [epochs + 1, P]
-    gradient: Tensor  # [epochs, P]: of the sum of the epoch's gradients
-    reached: Tensor  # [epochs + 1]: devices behind each mean
-
-
 def _absent(*args: object) -> NoReturn:
     raise RuntimeError("this federation has no data or network to answer that")
 
@@ -82,9 +58,8 @@ class Fed:
     samples: Tensor  # [N]
     layout: Layout
     trace: Callable[[int], Trace] = _absent  # of a version in a run of FedAvg with the same seeds
-    layer_outputs: Callable[[Tensor, str], list[Tensor]] = (
-        _absent  # models [K, P], "train" | "test" -> [K, m, d] a layer
-    )
+    # models [K, P], "train" | "test" -> [K, m, d] a layer
+    layer_outputs: Callable[[Tensor, str], list[Tensor]] = _absent
     fit_head: Callable[[Tensor, Tensor, Tensor, int, float], Tensor] = _absent  # w, features, labels, steps, lr -> w
 
     @property

@@ -8,8 +8,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from algorithms.base import Algorithm, Clients, Fed, Jobs, State, Trained, Updates, Upload
+from algorithms.base import Algorithm, Fed, Jobs, State, Trained, Updates, Upload
 from algorithms.ops import body
+from algorithms.views import Clients
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +22,9 @@ class FedGH(Algorithm):
     Deviations: all devices have the same architecture here. The authors' code takes one step for each (mean, class)
     pair, device after device, and gives its optimiser another network's parameters, so that the header is never
     trained; here `steps` full-batch steps on all pairs of the round (None: as many as there are pairs), which depend
-    on no order. Traffic counts the mean and count of every class, held or not, as many numbers as a linear header has.
-    What is evaluated is the mean over all devices of own body and global header.
+    on no order; a device drawn twice gives its pairs twice. Traffic counts the mean and count of every class, held or
+    not, as many numbers as a linear header has. What is evaluated is the mean over all devices of own body and global
+    header.
     """
 
     personal: ClassVar[str] = "body"
@@ -45,10 +47,11 @@ class FedGH(Algorithm):
         return Upload(trained.end - jobs.received, extra=extra)
 
     def aggregate(self, server: State, updates: Updates, fed: Fed) -> State:
-        device, label = updates.extra["counts"].nonzero(as_tuple=True)
+        drawn = torch.repeat_interleave(updates.count.long())  # the header counts a device as any model does
+        device, label = updates.extra["counts"][drawn].nonzero(as_tuple=True)
         steps = len(label) if self.steps is None else self.steps
         rate = fed.lr if self.eta_theta is None else self.eta_theta
-        w = fed.fit_head(server["w"], updates.extra["means"][device, label], label, steps, rate)  # Alg. 1
+        w = fed.fit_head(server["w"], updates.extra["means"][drawn[device], label], label, steps, rate)  # Alg. 1
         return {**server, "w": w}
 
     def deployed(self, server: State, clients: Clients, fed: Fed) -> Tensor:

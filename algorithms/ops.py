@@ -7,7 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from algorithms.base import Fed, Trace
+from algorithms.base import Fed
+from algorithms.views import Trace
 
 
 def staleness_decay(staleness: Tensor, kind: str, p: float, b: float) -> Tensor:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,10 +22,11 @@ from bench.figures import Figures
 from bench.flat import Layout, trainable
 from bench.loop import FederatedLoop
 from bench.models.custom import try_out
+from bench.prerun import Prerun
 from bench.registry import create
 from bench.schedule import rules
 from bench.seeding import stream
-from bench.services import LayerOutputs, Prerun
+from bench.services import LayerOutputs
 from datamodules.base import Loaded
 
 
@@ -35,9 +37,11 @@ class Parts:
     data: dict[str, Any]  # facts for the record
     model: dict[str, Any]
     module: nn.Module
+    prerun: Prerun
 
 
-def build(config: Mapping[str, Any]) -> Parts:
+def build(config: Mapping[str, Any], folder: Callable[[], Path] | None = None) -> Parts:
+    """`folder` makes or names the run's own, should something large have to be kept there."""
     torch.set_num_threads(1)  # two threads in each of two processes make a step fifty times slower
     device, seed = _device(config["engine"]["device"]), config["seed"]
     loaded: Loaded = create(config["dataset"]).load()
@@ -73,6 +77,7 @@ def build(config: Mapping[str, Any]) -> Parts:
         facts |= {"name": config["model"]["target"], "loss": try_out(module, some, loaded.classes)}
     engine = Eager(module, layout, batches)
     w0 = layout.flatten(trainable(module))
+    prerun = Prerun(lambda recorder: make(recorder), folder)
     fed = Fed(
         clients=config["clients"],
         cohort=config["cohort"],
@@ -83,7 +88,7 @@ def build(config: Mapping[str, Any]) -> Parts:
         decay=config["weight_decay"],
         samples=w0.new_tensor([len(c) for c in clients]),
         layout=layout,
-        trace=Prerun(lambda recorder: make(recorder)),
+        trace=prerun,
         layer_outputs=LayerOutputs(module, layout, loaded, inputs),
         fit_head=HeadFit(module, layout),
     )
@@ -115,6 +120,7 @@ def build(config: Mapping[str, Any]) -> Parts:
         },
         model=facts,
         module=module,
+        prerun=prerun,
     )
 
 

@@ -6,7 +6,7 @@ import math
 import resource
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.base import Algorithm, Fed, State
+from algorithms.views import Trace
 from bench import models
 from bench.errors import UserError
 from bench.flat import Layout
@@ -37,6 +38,7 @@ class Sizes:
     broadcast: int  # the part of the server's state that every version in flight keeps
     client: int  # one device's memory
     upload: int  # what waits for the aggregation: update, extra numbers, new memory
+    prerun: int  # the traces of a run ahead of this one, for a method that asks for them
 
 
 def check(config: Mapping[str, Any], loaded: Loaded, samples: Sequence[int], device: torch.device) -> None:
@@ -101,7 +103,8 @@ def estimate(
     between_rounds = 0 if sync else plan.schedule.buffer - 1  # uploads that still wait when a checkpoint is written
     kept += between_rounds * size.upload + fed.clients * size.model * cached
     checkpoints = 2.0 * kept  # the old one stays until the new one is complete
-    return memory, {"checkpoints": checkpoints, "metrics": 300.0 * min(plan.rounds, 10**6)}
+    metrics = 300.0 * min(plan.rounds, 10**6)
+    return memory, {"checkpoints": checkpoints, "metrics": metrics, "traces of the pre-run": float(size.prerun)}
 
 
 def available(device: torch.device) -> float:
@@ -160,14 +163,20 @@ def _gb(size: float) -> str:
 
 
 def _sizes(algo: Algorithm, fed: Fed) -> Sizes:
-    w = torch.empty(fed.layout.size, device="meta")
-    server = _shapes(lambda: algo.init_server(w, fed), {"w": w})
+    w, asked = torch.empty(fed.layout.size, device="meta"), set[int]()
+
+    def trace(version: int) -> Trace:
+        asked.add(version)
+        return Trace(w.expand(fed.epochs + 1, -1), w.expand(fed.epochs, -1), w.new_empty(fed.epochs + 1))
+
+    server = _shapes(lambda: algo.init_server(w, replace(fed, trace=trace)), {"w": w})
     mine = _shapes(lambda: algo.init_client(w, fed), {})
     client = _total(mine) + (w.nbytes if algo.personal != "none" else 0)
     broadcast = _total({name: server[name] for name in algo.broadcast if name in server})
     extra = algo.extra_up(fed) * w.element_size()
     mail = w.nbytes if algo.mail else 0
-    return Sizes(w.nbytes, _total(server), broadcast, client, w.nbytes + extra + client + mail)
+    prerun = fed.rounds * (2 * fed.epochs + 1) * w.nbytes if asked else 0
+    return Sizes(w.nbytes, _total(server), broadcast, client, w.nbytes + extra + client + mail, prerun)
 
 
 def _shapes(make: Callable[[], State], otherwise: State) -> State:

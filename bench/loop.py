@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from algorithms.base import Algorithm, Fed, State, Trace, Updates
+from algorithms.base import Algorithm, Fed, State, Updates
+from algorithms.views import Trace
 from bench.clock import Clock, Devices, Event, Kind, RoundTrip
 from bench.engine.base import Engine
 from bench.engine.trace import TraceSums

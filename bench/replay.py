@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench import check, facts
 from bench.errors import Diverged, Parser, UserError
 from bench.progress import Progress
 from bench.record import Row, Run, load
+
+if TYPE_CHECKING:  # torch takes two seconds, and the record may still be refused
+    from bench.loop import FederatedLoop
 
 TIMES = ("wall_seconds", "train_seconds")
 
@@ -39,8 +44,17 @@ def main(argv: Sequence[str]) -> int:
 def _again(run: Run) -> tuple[list[Row], str]:
     from bench.assemble import build
 
-    parts, progress, rows = build(run.config), Progress(), []
-    loop, rounds = parts.loop, max(len(run.rows), 1)
+    with ExitStack() as stack:
+
+        def folder() -> Path:
+            return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="replay-", dir=run.folder)))
+
+        loop = build(run.config, folder).loop
+        return _rounds(loop, run), facts.digest(loop.server["w"])
+
+
+def _rounds(loop: FederatedLoop, run: Run) -> list[Row]:
+    progress, rows, rounds = Progress(), list[Row](), max(len(run.rows), 1)
     progress.begin(0.0)
     try:
         while not loop.finished:
@@ -50,7 +64,7 @@ def _again(run: Run) -> tuple[list[Row], str]:
         print(f"it diverges in round {error.facts['round']}, recorded: {run.result and run.result.get('diverged')}")
     finally:
         progress.end()
-    return rows, facts.digest(loop.server["w"])
+    return rows
 
 
 def _first_difference(then: Sequence[Row], now: Sequence[Row]) -> str:

@@ -34,8 +34,14 @@ def run(config: dict[str, Any], *, resume: Path | None = None) -> dict[str, Any]
     tracking.check(config["logger"])
     record = Record.reopen(resume) if resume else None
     logger, result = None, None
+
+    def folder() -> Path:
+        nonlocal record
+        record = record or Record.create(config)
+        return record.folder
+
     try:
-        parts = build(config)
+        parts = build(config, folder)
         record = record or Record.create(config)
         print(f"size       {parts.model['parameters']:,} parameters\nengine     {parts.loop.engine.name}", flush=True)
         logger = tracking.start(config, record.folder)
@@ -46,6 +52,7 @@ def run(config: dict[str, Any], *, resume: Path | None = None) -> dict[str, Any]
             raise
         result = _result(config, parts, record)
         record.finish(result)
+        parts.prerun.discard()
     except KeyboardInterrupt:
         if record is not None:
             rounds = len(record.rows)
@@ -150,6 +157,7 @@ def _result(config: Mapping[str, Any], parts: Parts, record: Record) -> dict[str
         "download_bytes": last["bytes_down"],
         "peer_bytes": last["bytes_peer"],
         "gradient_evaluations": last["gradient_evaluations"],
+        "prerun": parts.prerun.cost,
         "report": {name: value for name, value in last.items() if name not in common},
         "data": parts.data,
         "model": parts.model,

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from algorithms.base import Algorithm, Trace
 from bench.flat import Layout, bind
-from bench.loop import FederatedLoop
 from datamodules.base import Loaded, Split
 
 ACTIVATIONS = (nn.ReLU, nn.LeakyReLU, nn.GELU, nn.Tanh, nn.Sigmoid)
@@ -62,31 +58,3 @@ class LayerOutputs:
                 handle.remove()
         outputs = [seen[layer].flatten(1) for layer in self.layout.layers]
         return [*outputs[:-1], outputs[-1].softmax(1)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recorder(Algorithm):
-    """FedAvg that has its rounds traced."""
-
-    cacheable: ClassVar[bool] = True
-
-    @property
-    def need(self) -> frozenset[str]:
-        return frozenset({"trace"})
-
-
-class Prerun:
-    """A whole run of FedAvg with the same seeds, made when its first trace is asked for."""
-
-    def __init__(self, make: Callable[[Algorithm], FederatedLoop]) -> None:
-        self._make = make
-        self._traces: list[Trace] = []
-
-    def __call__(self, version: int) -> Trace:
-        if not self._traces:
-            loop = self._make(Recorder())
-            while not loop.finished:
-                loop.advance()
-                assert loop.last_trace is not None
-                self._traces.append(loop.last_trace)
-        return self._traces[version]

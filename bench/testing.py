@@ -18,9 +18,9 @@ from bench.engine.eager import Eager
 from bench.errors import unknown
 from bench.flat import Layout, trainable
 from bench.loop import FederatedLoop
+from bench.prerun import Prerun
 from bench.registry import classes, defaults
 from bench.schedule import Rules
-from bench.services import Prerun
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The mean path of devices through their local epochs (algorithms.base.Trace)."""
+"""The mean path of devices through their local epochs (algorithms.views.Trace)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from algorithms.base import Trace
+from algorithms.views import Trace
 
 
 class Sink(Protocol):

@@ -33,7 +33,7 @@ def build(model: Mapping[str, Any], shape: tuple[int, ...], classes: int) -> nn.
     module = _construct(cls, model["args"], {"shape": shape, "classes": classes})
     _check(module, base)
     # there is no Trainer around it that would take the values, and Lightning would warn at every step
-    module.log = _accept  # type: ignore[assignment]
+    module.log = _Ignored()  # type: ignore[assignment]
     return module
 
 
@@ -65,7 +65,7 @@ def sgd(model: Mapping[str, Any], dataset: Mapping[str, Any]) -> dict[str, float
 
 def try_out(module: nn.Module, batch: Batch, classes: int) -> str:
     """Evaluates and takes a loss, of the batch and of one sample alone, without a step: is the loss scalar or per
-    sample? A training_step that returns {"loss": ...} returns the loss itself from now on."""
+    sample? A training_step that returns {"loss": ...} returns the loss itself from now on. Says what is not logged."""
     x, y = batch
     buffers = {name: b.clone() for name, b in module.named_buffers()}
     with torch.random.fork_rng(devices=[]):
@@ -88,6 +88,10 @@ def try_out(module: nn.Module, batch: Batch, classes: int) -> str:
                 f"{_name(module)} changes its buffer {name} while it trains, which would pass from device to device "
                 f"unseen by the federated method: keep no state in it but parameters."
             )
+    if isinstance(module.log, _Ignored) and module.log.names:
+        print(
+            f"log        not kept: {', '.join(module.log.names)} of self.log; see metrics.csv for what is", flush=True
+        )
     return forms[0]
 
 
@@ -219,8 +223,14 @@ def _name(module: nn.Module) -> str:
     return type(module).__name__
 
 
-def _accept(*args: Any, **kwargs: Any) -> None:
-    """self.log"""
+class _Ignored:
+    """self.log; knows what it was given."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, None] = {}
+
+    def __call__(self, name: str, *args: Any, **kwargs: Any) -> None:
+        self.names[name] = None
 
 
 @cache

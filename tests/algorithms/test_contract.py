@@ -4,6 +4,7 @@ import inspect
 import io
 from dataclasses import fields, replace
 from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
@@ -25,8 +26,19 @@ SETTINGS = {
     "asynchronous": ["schedule=async"],
     "buffered": ["concurrency=8", "buffer=3", "devices.redraw=true", "devices.up=1", "devices.down=2"],
     "buffered, with replacement": ["concurrency=6", "buffer=3", "sampling=with_replacement"],
-    "a device with a single sample": ["partition=dirichlet", "partition.alpha=0.05", "partition.min_size=1"],
+    "a device with a single sample": [
+        "partition=dirichlet",
+        "partition.alpha=0.01",
+        "partition.min_size=1",
+        "cohort=8",
+    ],
 }
+FLOAT64 = (
+    *("stragglers", "a cohort of one", "full participation"),
+    *("drawn with replacement", "a device with a single sample"),
+)
+DOUBLE = ("model=custom", f"model.target={Path(__file__).with_name('double_module.py')}:Double")
+ENGINES = ("eager",)  # every one keeps the whole contract
 ASYNCHRONOUS = ("asynchronous", "buffered", "buffered, with replacement")
 
 
@@ -37,8 +49,14 @@ def config(*overrides):
     return plan([*small, *overrides], multirun=False)[0]
 
 
-def parts(name, *overrides):
-    return build(config(f"algo={name}", *overrides))
+@pytest.fixture(params=ENGINES)
+def parts(request):
+    """Assembles a run of an algorithm, with each engine that exists."""
+
+    def assemble(name, *overrides):
+        return build(config(f"algo={name}", f"engine={request.param}", *overrides))
+
+    return assemble
 
 
 def finish(loop):
@@ -47,36 +65,78 @@ def finish(loop):
     return row
 
 
+def state(loop):
+    """All that a method keeps, by name."""
+    memory = {f"client {key}": loop.memory.rows(key) for key in loop.memory.initial}
+    return {**loop.server, **memory}
+
+
+def interrupt(loop, other):
+    """Gives `other` the state of `loop`, by way of a file."""
+    file = io.BytesIO()
+    torch.save(loop.state_dict(), file)
+    file.seek(0)
+    other.load_state_dict(torch.load(file, weights_only=True))
+
+
+def same_end(loop, other):
+    row, again = ({k: v for k, v in finish(x).items() if k != "train_seconds"} for x in (loop, other))
+    assert row == pytest.approx(again, rel=0, abs=0, nan_ok=True)
+    one, two = state(loop), state(other)
+    assert one.keys() == two.keys()
+    for key, value in one.items():
+        assert torch.equal(value, two[key]), key
+
+
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_runs_in_every_setting_and_resumes_bit_for_bit(name, setting):
+def test_runs_in_every_setting_and_resumes_bit_for_bit(parts, name, setting):
     if "trace" in classes("algo")[name]().need and setting in ASYNCHRONOUS:
         with pytest.raises(UserError, match="synchronous"):
             config(f"algo={name}", *SETTINGS[setting])
         return
-    loop = parts(name, *SETTINGS[setting]).loop
+    loop, resumed = (parts(name, *SETTINGS[setting]).loop for _ in range(2))
     w0 = loop.server["w"].clone()
     loop.advance()
     loop.advance()
-    file = io.BytesIO()
-    torch.save(loop.state_dict(), file)
-    file.seek(0)
-    resumed = parts(name, *SETTINGS[setting]).loop
-    resumed.load_state_dict(torch.load(file, weights_only=True))
-    row, again = finish(loop), finish(resumed)
+    interrupt(loop, resumed)
+    same_end(loop, resumed)
     assert torch.isfinite(loop.server["w"]).all()
     assert not torch.equal(loop.server["w"], w0)
-    for key, value in loop.server.items():
-        assert torch.equal(value, resumed.server[key]), key
-    for key in loop.memory.initial:
-        assert torch.equal(loop.memory.rows(key), resumed.memory.rows(key)), key
-    assert {k: v for k, v in row.items() if k != "train_seconds"} == pytest.approx(
-        {k: v for k, v in again.items() if k != "train_seconds"}, rel=0, abs=0, nan_ok=True
-    )
+    assert loop.server["w"].dtype == torch.float32
+
+
+@pytest.mark.parametrize("setting", FLOAT64)
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_module_in_double_is_trained_in_double_and_resumes_bit_for_bit(parts, name, setting):
+    loop, resumed = (parts(name, *DOUBLE, *SETTINGS[setting], "rounds=2").loop for _ in range(2))
+    w0 = loop.server["w"].clone()
+    loop.advance()
+    interrupt(loop, resumed)
+    same_end(loop, resumed)
+    assert torch.isfinite(loop.server["w"]).all()
+    assert not torch.equal(loop.server["w"], w0)
+    assert {value.dtype for value in state(loop).values() if value.is_floating_point()} == {torch.float64}
+    assert not torch.equal(loop.server["w"], loop.server["w"].float().double())  # nothing was rounded on its way
+
+
+@pytest.mark.parametrize("keys", [(), DOUBLE], ids=["float32", "float64"])
+def test_the_settings_are_what_they_are_called(parts, keys):
+    def first(setting):
+        loop = parts("fedavg", *keys, *SETTINGS[setting]).loop
+        loop._dispatch(loop._first())
+        return loop, list(loop.jobs.values())
+
+    assert len({job.epochs for job in first("stragglers")[1]}) > 1
+    assert len(first("a cohort of one")[1]) == 1
+    assert len(first("full participation")[1]) == 8
+    assert max(job.count for job in first("drawn with replacement")[1]) > 1
+    loop, jobs = first("a device with a single sample")
+    assert 1 in [loop.fed.samples[job.client] for job in jobs]
 
 
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if classes("algo")[name].cacheable])
-def test_cached_aggregation_resumes_bit_for_bit(name):
+def test_cached_aggregation_resumes_bit_for_bit(parts, name):
     loops = [parts(name, "aggregation=cached").loop for _ in range(2)]
     loops[0].advance()
     loops[1].load_state_dict(loops[0].state_dict())
@@ -86,7 +146,7 @@ def test_cached_aggregation_resumes_bit_for_bit(name):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_how_many_jobs_are_trained_together_changes_no_bit(name):
+def test_how_many_jobs_are_trained_together_changes_no_bit(parts, name):
     kind = "sync" if "trace" in classes("algo")[name]().need else "async"
     loops = [parts(name, f"schedule={kind}", "rounds=2", f"engine.batch={batch}").loop for batch in ("1", "3", "null")]
     for loop in loops:
@@ -96,7 +156,7 @@ def test_how_many_jobs_are_trained_together_changes_no_bit(name):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_the_seed_decides_the_result(name):
+def test_the_seed_decides_the_result(parts, name):
     def weights(seed):
         loop = parts(name, f"seed={seed}").loop
         finish(loop)
@@ -107,7 +167,7 @@ def test_the_seed_decides_the_result(name):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_functions_leave_their_inputs_alone(name):
+def test_functions_leave_their_inputs_alone(parts, name):
     loop = parts(name, "devices.rho=0.5", "epochs=3").loop
     before = loop.server
     seen = []
@@ -147,7 +207,7 @@ def _tensors(value):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_bytes_follow_from_what_is_declared(name):
+def test_bytes_follow_from_what_is_declared(parts, name):
     loop = parts(name).loop
     algo, fed, sizes = loop.algo, loop.fed, loop.engine.layout.sizes
     stays = {"none": torch.zeros_like(fed.layout.head), "body": ~fed.layout.head, "head": fed.layout.head}[

@@ -158,6 +158,15 @@ def parts(*overrides):
     return build(plan([*small, *overrides], multirun=False)[0])
 
 
+def test_phi1_is_the_mean_of_the_sum_of_an_epochs_gradients():
+    """By plain SGD all devices move by lr times it, however many steps they make: w_l - w_{l+1} = lr phi1_l."""
+    loop = parts("batch_size=20", "lr=0.05").loop
+    for version in range(3):
+        trace = loop.fed.trace(version)
+        torch.testing.assert_close((trace.w[:-1] - trace.w[1:]) / 0.05, trace.gradient, rtol=1e-3, atol=1e-4)
+        assert trace.gradient.abs().max() > 0.1
+
+
 def test_prerun_follows_the_path_of_fedavg():
     loop = parts("algo.mean_field=prerun").loop
     for version in range(3):
@@ -166,6 +175,29 @@ def test_prerun_follows_the_path_of_fedavg():
         assert torch.equal(loop.server["phi2"], trace.w)
         loop.advance()
     assert torch.isfinite(loop.server["w"]).all()
+
+
+class Watched(FedAgg):
+    """Keeps what the server was given."""
+
+    def aggregate(self, server, updates, fed):
+        self.seen.append((server, updates))
+        return super().aggregate(server, updates, fed)
+
+
+def test_along_the_mean_gradient_an_epoch_of_many_steps_is_one_step_of_phi1():
+    """Eq. (14): w_{l+1} = w_l - eta_l phi1_l, however many mini-batches a device has in an epoch."""
+    loop = parts("batch_size=20", "cohort=8", "partition=dirichlet", "partition.alpha=0.3").loop
+    steps = [loop.engine.batches.steps_per_epoch(client) for client in range(8)]
+    assert min(steps) < max(steps) and max(steps) > 5
+    loop.algo = Watched(update="aggregated")
+    object.__setattr__(loop.algo, "seen", [])
+    loop.advance()
+    loop.advance()
+    server, updates = loop.algo.seen[1]
+    assert (updates.extra["rates"] > 1e-4).all()
+    expected = -updates.extra["rates"] @ server["phi1"]
+    torch.testing.assert_close(updates.delta, expected, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("mean_field", ["history", "prerun", "fixed_point"])

@@ -71,3 +71,9 @@ def test_what_the_machine_has(monkeypatch):
 )
 def test_sizes_read_well(size, text):
     assert budget._gb(size) == text
+
+
+def test_a_method_that_asks_for_the_traces_of_a_pre_run_needs_the_disk_for_them():
+    keys = ("algo=fedagg", "rounds=30", "epochs=3")
+    assert estimate(*keys, "algo.mean_field=prerun")[1]["traces of the pre-run"] == 30 * 7 * P
+    assert estimate(*keys)[1]["traces of the pre-run"] == 0

@@ -126,15 +126,22 @@ def test_float64() -> None:
     torch.testing.assert_close(own.float(), perceptron(), atol=1e-4, rtol=0)
 
 
-def test_log_is_accepted_in_silence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_module_logs_changes_nothing_and_the_run_says_once_that_it_is_not_kept(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     logs = "self.log('train_loss', 1.0, prog_bar=True)\n        self.log_dict({'a': torch.ones(()), 'b': 2})\n"
     write(NET.replace("x, y = batch\n", f"x, y = batch\n        {logs}"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         own = weights()[0]
+    out, err = capsys.readouterr()
+    assert [line for line in out.splitlines() if line.startswith("log ")] == [
+        "log        not kept: train_loss, a, b of self.log; see metrics.csv for what is"
+    ]
+    assert err == ""
     write(NET)
     assert torch.equal(own, weights()[0])
-    assert capsys.readouterr().err == ""
+    assert "self.log" not in capsys.readouterr().out
 
 
 def test_frozen_parameters_stay_out() -> None:

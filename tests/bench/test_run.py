@@ -36,8 +36,8 @@ def advancing(monkeypatch, hook):
     """Call `hook(loop)` before each round of any loop that is built from now on."""
     build = module.build
 
-    def built(config):
-        parts = build(config)
+    def built(*arguments):
+        parts = build(*arguments)
         advance = parts.loop.advance
 
         def hooked():

@@ -195,8 +195,8 @@ def prerun(p: Problem, weighting: str = "size", **fields: Any):
 
 def given(traces: list[Any], **fields: Any):
     """FedAgg in a federation that knows these traces; what nobody reached is nan in them."""
-    from algorithms.base import Trace
     from algorithms.fedagg import FedAgg
+    from algorithms.views import Trace
 
     def trace(version: int) -> Trace:
         phi1, phi2, reached = (torch.tensor(np.array(x), dtype=torch.float64) for x in traces[version])

@@ -176,6 +176,27 @@ def test_drawn_twice_is_two_of_a_kind_for_the_model(algo: str, weighting: str) -
         assert (one - two).abs().max() > 1e-5
 
 
+@pytest.mark.parametrize("weighting", ["size", "uniform"])
+@pytest.mark.parametrize("algo", SYNC)
+def test_weights_sum_to_one(algo: str, weighting: str) -> None:
+    """Devices that are all alike, everybody in every round: whatever the p_i, as long as they sum to one, the model and
+    the server's state (means over all N devices) are those of one device alone."""
+    p = full(make(187), 4)
+    alike = replace(
+        p,
+        A=np.repeat(p.A[:1], 5, 0),
+        b=np.repeat(p.b[:1], 5, 0),
+        steps=np.repeat(p.steps[:, :1], 5, 1),
+    )
+    alone = replace(p, A=p.A[:1], b=p.b[:1], steps=p.steps[:, :1], samples=p.samples[:1], cohorts=[[0]] * 4)
+    many, one = (x.run(algo, weighting=weighting, momentum=0.3, **fields(algo)) for x in (alike, alone))
+    agree(many.w, one.w, 1e-11)
+    for name in many.server.keys() & SERVER:
+        agree(many.server[name], one.server[name], 1e-11)
+    for name, rows in many.clients.items():
+        agree(rows, one.clients[name].expand_as(rows), 1e-11)
+
+
 @pytest.mark.parametrize("algo", SYNC)
 def test_without_cohorts_a_synchronous_method_takes_everybody(algo: str) -> None:
     p = full(make(71), 4)
