@@ -34,6 +34,7 @@ class Parts:
     data: dict[str, Any]  # facts for the record
     model: dict[str, Any]
     module: nn.Module
+    memory: budget.Need  # bytes, by what they are for
 
 
 def build(config: Mapping[str, Any]) -> Parts:
@@ -44,7 +45,7 @@ def build(config: Mapping[str, Any]) -> Parts:
         loaded = loaded.with_validation(config["val_fraction"], stream(seed, "validation"))
     partition = create(config["partition"])
     clients = partition.split(loaded.train.y.numpy(), config["clients"], stream(seed, "partition"))
-    budget.check(config, loaded, [len(client) for client in clients], device)
+    memory = budget.check(config, loaded, [len(client) for client in clients], device)
 
     def inputs(x: Tensor) -> Tensor:
         return loaded.inputs(x, config["normalise"], dtype)
@@ -114,6 +115,7 @@ def build(config: Mapping[str, Any]) -> Parts:
         },
         model=facts,
         module=module,
+        memory=memory,
     )
 
 

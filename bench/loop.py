@@ -272,9 +272,7 @@ class FederatedLoop:
     def _aggregate(self, tally: Tally) -> None:
         jobs = sorted(self.arrived, key=lambda job: job.client)
         if jobs:  # all of a cohort may have been dropped
-            self.server = self.algo.aggregate(self.server, self._updates(jobs), self.fed)
-            if not self.server["w"].isfinite().all():
-                raise Diverged(self.round + 1, None, "it is not finite although every update was")
+            self._merge(jobs)
         tally.staleness += [self.version - job.version for job in jobs]
         self.arrived, self.trace = [], None
         contributors = [job.client for job in jobs for _ in range(job.count)]
@@ -283,6 +281,11 @@ class FederatedLoop:
         needed = {job.version for job in self.jobs.values()}
         self.sent = {version: state for version, state in self.sent.items() if version in needed}
         self._dispatch(contributors if again else self._next(contributors), again)
+
+    def _merge(self, jobs: Sequence[Job]) -> None:
+        self.server = self.algo.aggregate(self.server, self._updates(jobs), self.fed)
+        if not self.server["w"].isfinite().all():
+            raise Diverged(self.round + 1, None, "it is not finite although every update was")
 
     def _updates(self, jobs: Sequence[Job]) -> Updates:
         w = self.server["w"]

@@ -129,6 +129,18 @@ class Record:
     def finish(self, result: Mapping[str, Any]) -> None:
         write_atomically(self.folder / "result.json", json.dumps(_plain(result), indent=2, allow_nan=False) + "\n")
 
+    def keep_forecast(self, values: Mapping[str, float]) -> None:
+        """What the run was expected to take when it began."""
+        write_atomically(self.folder / "forecast.json", json.dumps(_plain(values), indent=2) + "\n")
+
+    def forecast(self) -> dict[str, float] | None:
+        """What was kept; None in a new folder, or where it cannot be read."""
+        try:
+            values = json.loads((self.folder / "forecast.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return values if isinstance(values, dict) and "seconds" in values else None
+
     def how_to_go_on(self) -> str:
         return f"; {len(self.rows)} rounds are kept, python bench.py resume={self.folder} goes on once there is room"
 

@@ -70,4 +70,4 @@ def test_what_the_machine_has(monkeypatch):
     ("size", "text"), [(123, "0.1 kB"), (2.5e6, "2.5 MB"), (6e7, "0.1 GB"), (1.2e15, "1,200,000.0 GB")]
 )
 def test_sizes_read_well(size, text):
-    assert budget._gb(size) == text
+    assert budget.size_text(size) == text
