@@ -21,6 +21,7 @@ from torch import Tensor
 
 from bench.assemble import Parts
 from bench.budget import size_text
+from bench.flight import InFlight
 from bench.jobs import Job, Result
 from bench.loop import FederatedLoop
 from bench.mail import Letter
@@ -58,7 +59,7 @@ class Dry(FederatedLoop):
         work = job.epochs * job.steps_per_epoch
         return Result(nothing, nothing, {}, {}, nothing, steps=0, units=0, lr_sum=0, loss=0, evaluations=work)
 
-    def _gradient(self, letter: Letter) -> Tensor:
+    def gradient(self, letter: Letter) -> Tensor:
         return torch.zeros(1)
 
     def _merge(self, jobs: Sequence[Job]) -> None:
@@ -84,7 +85,7 @@ class Probe(FederatedLoop):
 
     def first(self, devices: int) -> list[Job]:
         """Jobs of the devices with most samples among those that begin."""
-        self.jobs.clear()
+        self.jobs = InFlight()
         self._dispatch(self._first())
         return sorted(self.jobs.values(), key=lambda job: -float(self.fed.samples[job.client]))[:devices]
 

@@ -31,6 +31,7 @@ COLUMNS = (
     *("round", "virtual_seconds", "wall_seconds", "train_loss", "test_loss", "test_accuracy"),
     *("bytes_up", "bytes_down", "bytes_peer", "staleness_mean", "staleness_max"),
 )
+TIMES = ("wall_seconds", "train_seconds", "aggregate_seconds")  # differ when a run is repeated
 EXTRA = {"group", "command", "created"}  # in config.yaml beside the keys of a run
 Row = dict[str, float]
 

@@ -10,9 +10,7 @@ from typing import Any
 from bench import check, facts
 from bench.errors import Diverged, Parser, UserError
 from bench.progress import Progress
-from bench.record import Row, Run, load
-
-TIMES = ("wall_seconds", "train_seconds")
+from bench.record import TIMES, Row, Run, load
 
 
 def main(argv: Sequence[str]) -> int:

@@ -18,7 +18,7 @@ from bench.assemble import Parts, build
 from bench.errors import Diverged
 from bench.metrics import MB, rounds_to_target
 from bench.progress import Progress, duration, roughly
-from bench.record import COLUMNS, Record, Row
+from bench.record import COLUMNS, TIMES, Record, Row
 from bench.timeline import Log
 
 if TYPE_CHECKING:  # Lightning takes seven seconds, and assembling may still refuse the config
@@ -151,7 +151,7 @@ def _result(config: Mapping[str, Any], parts: Parts, record: Record) -> dict[str
     last = rows[-1] if rows else defaultdict(lambda: math.nan)  # diverged in its first round
     accuracy = [row["test_accuracy"] for row in rows]
     reached = rounds_to_target(accuracy, config["target"])
-    common = {*COLUMNS, "version", "gradient_evaluations", "dropped", "train_seconds"}
+    common = {*COLUMNS, *TIMES, "version", "gradient_evaluations", "dropped"}
     return {
         "id": record.folder.name,
         "group": config.get("group"),
@@ -165,6 +165,7 @@ def _result(config: Mapping[str, Any], parts: Parts, record: Record) -> dict[str
         "target": config["target"],
         "rounds_to_target": reached,
         "seconds_per_round": _training(rows) / max(len(rows), 1),
+        "aggregate_seconds_per_round": math.fsum(row["aggregate_seconds"] for row in rows) / max(len(rows), 1),
         "seconds_to_target": None if reached is None else _training(rows[:reached]),
         "wall_seconds": last["wall_seconds"],
         "virtual_seconds": last["virtual_seconds"],
