@@ -38,6 +38,7 @@ class Parts:
     model: dict[str, Any]
     module: nn.Module
     prerun: Prerun
+    memory: budget.Need  # bytes, by what they are for
 
 
 def build(config: Mapping[str, Any], folder: Callable[[], Path] | None = None) -> Parts:
@@ -49,7 +50,7 @@ def build(config: Mapping[str, Any], folder: Callable[[], Path] | None = None) -
         loaded = loaded.with_validation(config["val_fraction"], stream(seed, "validation"))
     partition = create(config["partition"])
     clients = partition.split(loaded.train.y.numpy(), config["clients"], stream(seed, "partition"))
-    budget.check(config, loaded, [len(client) for client in clients], device)
+    memory = budget.check(config, loaded, [len(client) for client in clients], device)
 
     def inputs(x: Tensor) -> Tensor:
         return loaded.inputs(x, config["normalise"], dtype)
@@ -121,6 +122,7 @@ def build(config: Mapping[str, Any], folder: Callable[[], Path] | None = None) -
         model=facts,
         module=module,
         prerun=prerun,
+        memory=memory,
     )
 
 

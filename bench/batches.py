@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -54,6 +55,14 @@ class Batches:
         while len(batches) < epochs:
             batches += shuffled()
         return [[batch] for batch in batches[:epochs]]
+
+    def shortened(self, clients: Sequence[int], steps: int) -> Batches:
+        """A copy in which these devices have only so many mini-batches."""
+        short = copy.copy(self)
+        short.clients = list(self.clients)
+        for client in clients:
+            short.clients[client] = self.clients[client][: steps * self.batch_size]
+        return short
 
     def labels(self, client: int) -> Tensor:
         """The classes a device holds."""

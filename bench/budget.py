@@ -41,13 +41,14 @@ class Sizes:
     prerun: int  # the traces of a run ahead of this one, for a method that asks for them
 
 
-def check(config: Mapping[str, Any], loaded: Loaded, samples: Sequence[int], device: torch.device) -> None:
-    """Refuses a run that would not fit; `samples` of each device."""
+def check(config: Mapping[str, Any], loaded: Loaded, samples: Sequence[int], device: torch.device) -> Need:
+    """Refuses a run that would not fit; `samples` of each device. Returns the memory it will need."""
     net = outline(config, loaded)
     memory, disk = estimate(config, loaded, samples, net)
     _compare("memory", memory, available(device) + memory["the data"], _advice(memory))
     where = f"a smaller model, fewer clients or another folder than {config['out']} (key out)"
     _compare("disk space", disk, free_disk(Path(config["out"])), where)
+    return memory
 
 
 def outline(config: Mapping[str, Any], loaded: Loaded) -> nn.Module:
@@ -136,9 +137,10 @@ def _compare(what: str, need: Need, there: float, advice: str) -> None:
     total = sum(need.values())
     if total > there:
         parts = sorted(((n, text) for text, n in need.items() if n >= 0.05 * total), reverse=True)
-        listed = ", ".join(f"{text} {_gb(n)}" for n, text in parts)
+        listed = ", ".join(f"{text} {size_text(n)}" for n, text in parts)
         raise UserError(
-            f"This run would need about {_gb(total)} of {what} ({listed}), but {_gb(there)} are there: {advice} helps."
+            f"This run would need about {size_text(total)} of {what} ({listed}), but {size_text(there)} are there: "
+            f"{advice} helps."
         )
 
 
@@ -157,7 +159,7 @@ def _advice(need: Need) -> str:
     return next((way for text, way in ways.items() if largest.startswith(text)), by_count)
 
 
-def _gb(size: float) -> str:
+def size_text(size: float) -> str:
     unit, name = next(((u, n) for u, n in ((GB, "GB"), (1e6, "MB")) if size >= 0.05 * u), (1e3, "kB"))
     return f"{size / unit:,.1f} {name}"
 
@@ -180,10 +182,11 @@ def _sizes(algo: Algorithm, fed: Fed) -> Sizes:
 
 
 def _shapes(make: Callable[[], State], otherwise: State) -> State:
-    """A state without its numbers; a method that looks at them cannot be asked this way."""
+    """A state without its numbers; a method that looks at them, or asks the run for something, cannot be asked this
+    way, and one that cannot work with this model says so when the loop is made."""
     try:
         return make()
-    except Exception:
+    except (RuntimeError, TypeError, ValueError):
         return otherwise
 
 

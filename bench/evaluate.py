@@ -20,6 +20,9 @@ class Evaluate:
     ) -> None:
         self.module, self.layout, self.x, self.y, self.inputs = module, layout, x, y, inputs
 
+    def first_chunk(self) -> Evaluate:
+        return Evaluate(self.module, self.layout, self.x[:CHUNK], self.y[:CHUNK], self.inputs)
+
     def __call__(self, w: Tensor) -> tuple[float, float]:
         rows = [self._one(row) for row in self.layout.rows(w.reshape(-1, w.shape[-1]))]
         return sum(loss for loss, _ in rows) / len(rows), sum(accuracy for _, accuracy in rows) / len(rows)

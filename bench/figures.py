@@ -37,6 +37,13 @@ class Figures:
         figures = {"test_loss": loss, "test_accuracy": accuracy}
         return figures | self._own(devices, deployed) if self.personal else figures
 
+    def effort(self, everyone: bool) -> tuple[int, int]:
+        """Models that a call tests, and local epochs of fine-tuning it trains."""
+        devices = self.loop.fed.clients if everyone else len(self.watched)
+        models = devices if self.loop.deployed().dim() == 2 else 1
+        tuned, epochs = (0, 0) if self.rule is None else (devices, devices * self.rule[1])
+        return models * (2 if self.personal else 1) + tuned, epochs
+
     def _own(self, devices: Sequence[int], deployed: Tensor) -> dict[str, float]:
         found: dict[str, list[float]] = {}
         shared = self.evaluate.right(deployed) if deployed.dim() == 1 else None

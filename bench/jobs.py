@@ -209,6 +209,14 @@ def gather(
     )
 
 
+def remember(cache: Memory, jobs: Sequence[Job], updates: Updates, fed: Fed) -> None:
+    """aggregation=cached: these devices' models, in the layers they sent."""
+    for k, job in enumerate(jobs):
+        there = fed.layout.expand(updates.layers[k])
+        model = torch.where(there, updates.model[k], cache.read([job.client])["w"][0])
+        cache.write(job.client, {"w": model, "version": model.new_tensor(float(job.version))})
+
+
 def everyone(cache: Memory, w: Tensor, version: int, fed: Fed, weighting: str) -> Updates:
     """aggregation=cached: every device's last model, the initial one of those never heard of."""
     model, versions = cache.rows("w"), cache.rows("version")

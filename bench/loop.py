@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from algorithms.base import Algorithm, Fed, State, Updates
 from algorithms.views import Trace
+from bench import snapshot
 from bench.clock import Clock, Devices, Event, Kind, RoundTrip
 from bench.engine.base import Engine
 from bench.engine.trace import TraceSums
 from bench.errors import Diverged
-from bench.jobs import Job, Result, carry, everyone, gather, stack, store
+from bench.flight import InFlight, Others
+from bench.jobs import Job, Result, carry, everyone, gather, remember, stack, store
 from bench.mail import Letter, Mail
 from bench.memory import Memory
 from bench.schedule import Rules
@@ -45,7 +45,7 @@ class FederatedLoop:
         self.clock, self.traffic = Clock(), Traffic(algo, fed, ~self.personal)
         self.version = self.round = self.arrivals = self.evaluations = self.next_job = self.dropped = 0
         self.dispatches: Counter[int] = Counter()
-        self.jobs: dict[int, Job] = {}  # in flight
+        self.jobs = InFlight()
         self.arrived: list[Job] = []  # in the buffer
         self.filled = 0  # places in it that are taken
         self.samples: list[float] = fed.samples.tolist()
@@ -79,9 +79,7 @@ class FederatedLoop:
             "round": self.round,
             "version": self.version,
             "virtual_seconds": self.clock.now,
-            "bytes_up": self.traffic.up,
-            "bytes_down": self.traffic.down,
-            "bytes_peer": self.traffic.peer,
+            **self.traffic.row(),
             **tally.row(),
             "gradient_evaluations": self.evaluations,
             "dropped": self.dropped,
@@ -99,9 +97,9 @@ class FederatedLoop:
             case Kind.MAIL:
                 self.mail.deliver(event.job, event.device)
             case Kind.UPLOAD:
-                self._arrive(self.jobs.pop(event.job), tally)
+                self._arrive(self.jobs.end(event.job), tally)
             case Kind.LOST:
-                self._go_on(self.jobs.pop(event.job), tally)
+                self._go_on(self.jobs.end(event.job), tally)
             case Kind.WAIT:
                 if event.job == self.version and self.arrived:
                     self._aggregate(tally)
@@ -117,10 +115,11 @@ class FederatedLoop:
         synchronous schedule are all."""
         if not self.sync and self.rules.schedule.concurrency == self.fed.clients:
             return freed
-        busy = {job.client for job in (*self.jobs.values(), *self.arrived)}
-        idle = [client for client in range(self.fed.clients) if client not in busy]
+        busy = self.jobs.clients
+        if self.arrived:  # one of a buffer was dropped
+            busy = sorted([*busy, *(job.client for job in self.arrived)])
         places = self.rules.schedule.buffer if self.sync else len(freed)
-        return self.devices.draw(self.version, idle, places)
+        return self.devices.draw(self.version, Others(self.fed.clients, busy), places)
 
     def _dispatch(self, drawn: Sequence[int], again: bool = False) -> None:
         """Sends the current model. What a job will send, to whom, and when it arrives is known from here on."""
@@ -157,23 +156,24 @@ class FederatedLoop:
 
     def _launch(self, job: Job) -> None:
         job.id, self.next_job = self.next_job, self.next_job + 1
-        self.jobs[job.id] = job
         timeout = self.trips.setdefault(job.client, RoundTrip()).timeout
         events = travel(job, self.devices, timeout, self.algo.retransmit, self.traffic.message)
         for event in events:
             self.clock.push(event)
+        self.jobs.add(job)
         self.mail.post(job, sum(event.kind is Kind.MAIL for event in events))
 
     def _start(self, job: Job) -> None:
         """The download is complete and the inbox is read: from here on the job's inputs are fixed."""
         self.traffic.down += job.bytes_down
         for letter in self.mail.read(job.client):
-            gradient = self._gradient(letter)
+            gradient = self.gradient(letter)
             if not gradient.isfinite().all():
                 continue  # its sender diverged
             job.mail = gradient.clone() if job.mail is None else job.mail + gradient
             job.senders += 1
         job.started = True
+        self.jobs.start(job)
 
     def _go_on(self, job: Job, tally: Tally) -> None:
         """No answer came: the device trains on from its own model, and what was lost is part of its next upload."""
@@ -208,19 +208,24 @@ class FederatedLoop:
         self.evaluations += result.evaluations
         self.ended.append((job.client, job.version, job.dispatched, job.begins, job.finish, job.arrival, outcome))
 
-    def _gradient(self, letter: Letter) -> Tensor:
+    def gradient(self, letter: Letter) -> Tensor:
         gradient = self._result(letter).gradient if isinstance(letter, Job) else letter
         assert gradient is not None, "a method with mail has to give Upload.gradient"
         return gradient
 
     def _result(self, job: Job) -> Result:
         """Trains the job if that has not happened yet, together with all others that have started."""
-        jobs = [] if job.result else [job, *(other for other in self._will_arrive() if other is not job)]
-        if self.sync:
-            jobs.sort(key=lambda job: job.client)  # a trace is summed in this order
-        while job.result is None:
-            self._train(jobs[: self.batch])
-            jobs = jobs[self.batch :]
+        if job.result is None:
+            left = self.rules.rounds * self.arrivals_per_round - self.arrivals
+            others = self.jobs.ready(None if self.sync else self.batch, left, self.rules.virtual_seconds)
+            jobs = [job, *(other for other in others if other is not job)]
+            if self.sync:
+                jobs.sort(key=lambda job: job.client)  # a trace is summed in this order
+            while job.result is None:
+                self._train(jobs[: self.batch])
+                jobs = jobs[self.batch :]
+            for other in jobs:
+                self.jobs.start(other)
         return job.result
 
     def _train(self, jobs: list[Job]) -> None:
@@ -231,18 +236,6 @@ class FederatedLoop:
         trained, evaluations = self.engine.train(self.algo, self.fed, rows, numbers, self.trace)
         trained = carry(jobs, trained)
         store(jobs, self.algo, trained, self.algo.upload(rows, trained, self.fed), evaluations)
-
-    def _will_arrive(self) -> list[Job]:
-        """Started, untrained jobs whose upload can still count before the run ends, earliest first."""
-        left = math.inf if self.sync else self.rules.rounds * self.arrivals_per_round - self.arrivals
-        found = []
-        for job in sorted(self.jobs.values(), key=lambda job: (job.arrival, job.client)):
-            if left <= 0 or job.arrival > self.rules.virtual_seconds:
-                break
-            left -= job.count
-            if job.started and job.result is None:
-                found.append(job)
-        return found
 
     def _arrive(self, job: Job, tally: Tally) -> None:
         result = self._result(job)
@@ -276,17 +269,23 @@ class FederatedLoop:
     def _aggregate(self, tally: Tally) -> None:
         jobs = sorted(self.arrived, key=lambda job: job.client)
         if jobs:  # all of a cohort may have been dropped
-            self.server = self.algo.aggregate(self.server, self._updates(jobs), self.fed)
-            if not self.server["w"].isfinite().all():
-                raise Diverged(self.round + 1, None, "it is not finite although every update was")
+            begin = time.perf_counter()
+            self._merge(jobs)
+            tally.aggregate_seconds += time.perf_counter() - begin
         tally.staleness += [self.version - job.version for job in jobs]
         self.arrived, self.filled, self.trace = [], 0, None
         contributors = [job.client for job in jobs for _ in range(job.count)]
         again = self.sync and self.algo.again(self.server, self.fed)
+        self.traffic.aggregated(self.algo.sends(self.version, self.fed))
         self.version += 0 if again else 1
-        needed = {job.version for job in self.jobs.values()}
-        self.sent = {version: state for version, state in self.sent.items() if version in needed}
+        for unused in self.jobs.unused():
+            self.sent.pop(unused, None)
         self._dispatch(contributors if again else self._next(contributors), again)
+
+    def _merge(self, jobs: Sequence[Job]) -> None:
+        self.server = self.algo.aggregate(self.server, self._updates(jobs), self.fed)
+        if not self.server["w"].isfinite().all():
+            raise Diverged(self.round + 1, None, "it is not finite although every update was")
 
     def _updates(self, jobs: Sequence[Job]) -> Updates:
         w = self.server["w"]
@@ -296,39 +295,11 @@ class FederatedLoop:
             updates = replace(updates, trace=self.last_trace)
         if self.rules.aggregation == "arrived":
             return updates
-        for k, job in enumerate(jobs):
-            there = self.fed.layout.expand(updates.layers[k])
-            model = torch.where(there, updates.model[k], self.cache.read([job.client])["w"][0])
-            self.cache.write(job.client, {"w": model, "version": w.new_tensor(float(job.version))})
+        remember(self.cache, jobs, updates, self.fed)
         return everyone(self.cache, w, self.version, self.fed, self.rules.weighting)
 
     def state_dict(self) -> dict[str, Any]:
-        """Tensors, numbers, strings, dicts and lists only, so that it can be loaded with weights_only."""
-        return {
-            **{name: getattr(self, name) for name in _COUNTERS},
-            "dispatches": dict(self.dispatches),
-            "server": dict(self.server),
-            **{name: getattr(self, name).state_dict() for name in _PARTS},
-            "jobs": [job.state_dict(with_result=False) for job in self.jobs.values()],
-            "arrived": [job.state_dict(with_result=True) for job in self.arrived],
-            "mail": self.mail.state_dict(self.jobs, self._gradient),
-            "trips": {client: [trip.smoothed, trip.variation] for client, trip in self.trips.items()},
-            "sent": {version: dict(state) for version, state in self.sent.items()},
-        }
+        return snapshot.take(self)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name in _COUNTERS:
-            setattr(self, name, state[name])
-        self.dispatches = Counter(state["dispatches"])
-        self.server, self.sent = state["server"], state["sent"]
-        self.trips = {client: RoundTrip(*values) for client, values in state["trips"].items()}
-        for name in _PARTS:
-            getattr(self, name).load_state_dict(state[name])
-        self.jobs = {job["id"]: Job.from_state(job) for job in state["jobs"]}
-        self.arrived = [Job.from_state(job) for job in state["arrived"]]
-        self.filled = sum(job.count for job in self.arrived)
-        self.mail.load_state_dict(state["mail"], self.jobs)
-
-
-_COUNTERS = ("version", "round", "arrivals", "evaluations", "next_job", "dropped", "out_of_time")
-_PARTS = ("clock", "traffic", "memory", "cache")
+        snapshot.restore(self, state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import Tensor
@@ -32,7 +32,7 @@ class Mail:
     def read(self, device: int) -> list[Letter]:
         return [letter for _, letter in sorted(self.inbox.pop(device, {}).items())]
 
-    def state_dict(self, in_flight: dict[int, Job], gradient: Callable[[Letter], Tensor]) -> dict[str, Any]:
+    def state_dict(self, in_flight: Mapping[int, Job], gradient: Callable[[Letter], Tensor]) -> dict[str, Any]:
         """A letter whose sender is still in flight is stored by its job, which is recomputed after a resume."""
 
         def plain(letter: Letter) -> int | Tensor:
@@ -45,7 +45,7 @@ class Mail:
             "inbox": {device: {s: plain(x) for s, x in letters.items()} for device, letters in self.inbox.items()},
         }
 
-    def load_state_dict(self, state: dict[str, Any], in_flight: dict[int, Job]) -> None:
+    def load_state_dict(self, state: dict[str, Any], in_flight: Mapping[int, Job]) -> None:
         def letter(value: int | Tensor) -> Letter:
             return in_flight[value] if isinstance(value, int) else value
 

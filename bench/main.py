@@ -193,7 +193,15 @@ def job(cfg: DictConfig, overrides: list[str]) -> None:
     if cfg.resume is not None:
         run(config, resume=Path(cfg.resume))
     else:
-        run(config | {"group": os.environ.get(GROUP)})
+        run(config | {"group": os.environ.get(GROUP)}, smaller=_smaller(cfg, config, overrides))
+
+
+def _smaller(cfg: DictConfig, config: dict[str, Any], overrides: list[str]) -> dict[str, Any] | None:
+    """The config of the same command at scale=cpu, if that makes a difference."""
+    small = cfg.copy()
+    small.scale = "cpu"
+    other = finish(small, OverridesParser.create().parse_overrides(overrides))
+    return None if {**other, "scale": config["scale"]} == config else other
 
 
 def summary(out: Path, group: str) -> None:

@@ -19,6 +19,14 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def roughly(seconds: float) -> str:
+    """40 s, 12 min, 7.5 h, 3.2 days."""
+    for unit, name in ((86400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= 1.5 * unit:
+            return f"{seconds / unit:.{1 if seconds < 9.5 * unit and unit > 60 else 0}f} {name}"
+    return f"{seconds:.0f} s"
+
+
 class Progress:
     """`begin` when the run starts, `update` after every round, `end` when it is over, whatever happened."""
 
@@ -30,7 +38,6 @@ class Progress:
         self._drawn = 0.0
         self._width = 0
         self._accuracy: float | None = None
-        self.rounds = 0  # since `begin`
 
     def begin(self, fraction: float) -> None:
         """A resumed run begins where it was left."""
@@ -44,7 +51,6 @@ class Progress:
 
     def update(self, label: str, fraction: float, accuracy: float | None) -> None:
         """`fraction` of the whole run is done; accuracy is None in a round that was not evaluated."""
-        self.rounds += 1
         self._accuracy = self._accuracy if accuracy is None else accuracy
         words = [label]
         if self._accuracy is not None:

@@ -31,6 +31,7 @@ COLUMNS = (
     *("round", "virtual_seconds", "wall_seconds", "train_loss", "test_loss", "test_accuracy"),
     *("bytes_up", "bytes_down", "bytes_peer", "staleness_mean", "staleness_max"),
 )
+TIMES = ("wall_seconds", "train_seconds", "aggregate_seconds")  # differ when a run is repeated
 EXTRA = {"group", "command", "created"}  # in config.yaml beside the keys of a run
 Row = dict[str, float]
 
@@ -128,6 +129,18 @@ class Record:
 
     def finish(self, result: Mapping[str, Any]) -> None:
         write_atomically(self.folder / "result.json", json.dumps(_plain(result), indent=2, allow_nan=False) + "\n")
+
+    def keep_forecast(self, values: Mapping[str, float]) -> None:
+        """What the run was expected to take when it began."""
+        write_atomically(self.folder / "forecast.json", json.dumps(_plain(values), indent=2) + "\n")
+
+    def forecast(self) -> dict[str, float] | None:
+        """What was kept; None in a new folder, or where it cannot be read."""
+        try:
+            values = json.loads((self.folder / "forecast.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return values if isinstance(values, dict) and "seconds" in values else None
 
     def how_to_go_on(self) -> str:
         return f"; {len(self.rows)} rounds are kept, python bench.py resume={self.folder} goes on once there is room"

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 from bench import check, facts
 from bench.errors import Diverged, Parser, UserError
 from bench.progress import Progress
-from bench.record import Row, Run, load
+from bench.record import TIMES, Row, Run, load
 
 if TYPE_CHECKING:  # torch takes two seconds, and the record may still be refused
     from bench.loop import FederatedLoop
-
-TIMES = ("wall_seconds", "train_seconds")
 
 
 def main(argv: Sequence[str]) -> int:

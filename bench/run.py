@@ -13,23 +13,26 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from bench import facts, tracking
+from bench import facts, forecast, tracking
 from bench.assemble import Parts, build
 from bench.errors import Diverged
 from bench.metrics import MB, rounds_to_target
-from bench.progress import Progress, duration
-from bench.record import COLUMNS, Record, Row
+from bench.progress import Progress, duration, roughly
+from bench.record import COLUMNS, TIMES, Record, Row
 from bench.timeline import Log
 
 if TYPE_CHECKING:  # Lightning takes seven seconds, and assembling may still refuse the config
     from bench.federation import Federation, Values
 
 
-def run(config: dict[str, Any], *, resume: Path | None = None) -> dict[str, Any]:
+def run(
+    config: dict[str, Any], *, resume: Path | None = None, smaller: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Runs a resolved config to its end and returns what result.json holds.
 
     `resume` is the folder of an unfinished run and `config` then the one recorded there: it goes on in place, from
-    its checkpoint or, if none was written, from the start. An interrupted run raises KeyboardInterrupt.
+    its checkpoint or, if none was written, from the start. An interrupted run raises KeyboardInterrupt. `smaller` is
+    the same command at scale=cpu, where that is another config: a long run says how long this would take.
     """
     tracking.check(config["logger"])
     record = Record.reopen(resume) if resume else None
@@ -44,13 +47,15 @@ def run(config: dict[str, Any], *, resume: Path | None = None) -> dict[str, Any]
         parts = build(config, folder)
         record = record or Record.create(config)
         print(f"size       {parts.model['parameters']:,} parameters\nengine     {parts.loop.engine.name}", flush=True)
+        expected = _forecast(config, parts, record, smaller)
         logger = tracking.start(config, record.folder)
         try:
             _fit(config, parts, record, logger)
         except Diverged as error:
-            record.finish(_result(config, parts, record) | {"final_accuracy": None, "diverged": error.facts})
+            facts_so_far = _result(config, parts, record) | {"forecast": expected}
+            record.finish(facts_so_far | {"final_accuracy": None, "diverged": error.facts})
             raise
-        result = _result(config, parts, record)
+        result = _result(config, parts, record) | {"forecast": expected}
         record.finish(result)
         parts.prerun.discard()
     except KeyboardInterrupt:
@@ -64,6 +69,25 @@ def run(config: dict[str, Any], *, resume: Path | None = None) -> dict[str, Any]
             record.close()
     print(_last_lines(result, record.folder), flush=True)
     return result
+
+
+def _forecast(
+    config: Mapping[str, Any], parts: Parts, record: Record, smaller: Mapping[str, Any] | None
+) -> dict[str, float]:
+    """Says what a long run will take, and keeps it; a resumed run goes by what was found when it began."""
+    if (found := record.forecast()) is not None:
+        left = found["seconds"] * (1 - len(record.rows) / config["rounds"])
+        if left > forecast.QUIET:
+            print(f"forecast   about {roughly(left)} for the rest of it", flush=True)
+        return found
+    expected = forecast.measure(config, parts)
+    if expected.seconds > forecast.QUIET:
+        shorter = None if smaller is None else forecast.measure(smaller, build(smaller)).seconds
+        if shorter is not None and shorter >= expected.seconds:
+            shorter = None
+        print(f"forecast   {forecast.sentence(expected, parts.loop.algo.mail is not None, shorter)}", flush=True)
+    record.keep_forecast(expected.as_dict())
+    return expected.as_dict()
 
 
 def _fit(config: Mapping[str, Any], parts: Parts, record: Record, logger: Any) -> None:
@@ -80,8 +104,6 @@ def _fit(config: Mapping[str, Any], parts: Parts, record: Record, logger: Any) -
         progress.begin(done(record.rows[-1] if record.rows else {}))
 
     def after(row: Values) -> None:
-        if progress.rounds == 0 and not loop.finished:
-            print(f"time       about {duration(progress.left(done(row)))}, judging by the first round", flush=True)
         progress.update(f"round {loop.round}/{rounds}", done(row), row["test_accuracy"])
 
     federation = Federation(
@@ -136,7 +158,7 @@ def _result(config: Mapping[str, Any], parts: Parts, record: Record) -> dict[str
     last = rows[-1] if rows else defaultdict(lambda: math.nan)  # diverged in its first round
     accuracy = [row["test_accuracy"] for row in rows]
     reached = rounds_to_target(accuracy, config["target"])
-    common = {*COLUMNS, "version", "gradient_evaluations", "dropped", "train_seconds"}
+    common = {*COLUMNS, *TIMES, "version", "gradient_evaluations", "dropped"}
     return {
         "id": record.folder.name,
         "group": config.get("group"),
@@ -150,6 +172,7 @@ def _result(config: Mapping[str, Any], parts: Parts, record: Record) -> dict[str
         "target": config["target"],
         "rounds_to_target": reached,
         "seconds_per_round": _training(rows) / max(len(rows), 1),
+        "aggregate_seconds_per_round": math.fsum(row["aggregate_seconds"] for row in rows) / max(len(rows), 1),
         "seconds_to_target": None if reached is None else _training(rows[:reached]),
         "wall_seconds": last["wall_seconds"],
         "virtual_seconds": last["virtual_seconds"],
@@ -158,6 +181,7 @@ def _result(config: Mapping[str, Any], parts: Parts, record: Record) -> dict[str
         "peer_bytes": last["bytes_peer"],
         "gradient_evaluations": last["gradient_evaluations"],
         "prerun": parts.prerun.cost,
+        "peak_memory_bytes": forecast.peak_memory(),
         "report": {name: value for name, value in last.items() if name not in common},
         "data": parts.data,
         "model": parts.model,

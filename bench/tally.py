@@ -16,6 +16,7 @@ class Tally:
     loss: float = 0.0
     weight: float = 0.0
     staleness: list[int] = field(default_factory=list)
+    aggregate_seconds: float = 0.0
 
     def add(self, loss: float, weight: float) -> None:
         self.loss += loss * weight
@@ -27,4 +28,5 @@ class Tally:
             "train_loss": self.loss / self.weight if self.weight else math.nan,
             "staleness_mean": sum(stale) / len(stale) if stale else math.nan,
             "staleness_max": max(stale, default=math.nan),
+            "aggregate_seconds": self.aggregate_seconds,
         }

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
 from algorithms.base import Algorithm, Fed, State
+from bench.metrics import GB
 
 BYTES = 4
 
@@ -17,18 +20,34 @@ class Traffic:
         self.message = BYTES * fed.layout.size  # a gradient from device to device
         self._fed, self._shared, self._extra_up = fed, shared, algo.extra_up(fed)
         self._kept = int((~shared).sum())
+        # a method that leaves layers out also gets its papers' figure: what one device would have sent that took part
+        # in every aggregation (bench.metrics.upload_cost)
+        partial = type(algo).sends is not Algorithm.sends and bool(fed.layout.deep.any())
+        self.every_round: int | None = 0 if partial and not bool(fed.layout.deep.all()) else None
 
     def upload_size(self, layers: Tensor) -> int:
         """The layers that are sent, and what the method sends beside them."""
         return BYTES * (int((self._fed.layout.expand(layers) & self._shared).sum()) + self._extra_up)
+
+    def aggregated(self, layers: Tensor) -> None:
+        """The server made a version out of another, with which devices send these layers."""
+        if self.every_round is not None:
+            self.every_round += BYTES * int((self._fed.layout.expand(layers) & self._shared).sum())
+
+    def row(self) -> dict[str, float]:
+        """The columns of metrics.csv."""
+        totals: dict[str, float] = {"bytes_up": self.up, "bytes_down": self.down, "bytes_peer": self.peer}
+        return totals if self.every_round is None else totals | {"upload_gb_every_round": self.every_round / GB}
 
     def download_size(self, server: State, algo: Algorithm) -> int:
         numbers = sum(server[name].numel() for name in algo.broadcast)
         numbers += sum(server[name][0].numel() for name in algo.unicast)
         return BYTES * (numbers - self._kept)
 
-    def state_dict(self) -> dict[str, int]:
-        return {"up": self.up, "down": self.down, "peer": self.peer}
+    def state_dict(self) -> dict[str, int | None]:
+        return {"up": self.up, "down": self.down, "peer": self.peer, "every_round": self.every_round}
 
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        self.up, self.down, self.peer = state["up"], state["down"], state["peer"]
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.up, self.down, self.peer, self.every_round = (
+            state[name] for name in ("up", "down", "peer", "every_round")
+        )

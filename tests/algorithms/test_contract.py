@@ -13,6 +13,7 @@ from algorithms.base import Algorithm
 from bench.assemble import build
 from bench.errors import UserError
 from bench.main import plan, store
+from bench.record import TIMES
 from bench.registry import classes
 
 ALGORITHMS = sorted(classes("algo"))
@@ -80,7 +81,7 @@ def interrupt(loop, other):
 
 
 def same_end(loop, other):
-    row, again = ({k: v for k, v in finish(x).items() if k != "train_seconds"} for x in (loop, other))
+    row, again = ({k: v for k, v in finish(x).items() if k not in TIMES} for x in (loop, other))
     assert row == pytest.approx(again, rel=0, abs=0, nan_ok=True)
     one, two = state(loop), state(other)
     assert one.keys() == two.keys()

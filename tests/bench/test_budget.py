@@ -70,7 +70,7 @@ def test_what_the_machine_has(monkeypatch):
     ("size", "text"), [(123, "0.1 kB"), (2.5e6, "2.5 MB"), (6e7, "0.1 GB"), (1.2e15, "1,200,000.0 GB")]
 )
 def test_sizes_read_well(size, text):
-    assert budget._gb(size) == text
+    assert budget.size_text(size) == text
 
 
 def test_a_method_that_asks_for_the_traces_of_a_pre_run_needs_the_disk_for_them():

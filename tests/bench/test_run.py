@@ -13,7 +13,7 @@ from bench import run as module
 from bench.errors import UserError
 from bench.federation import checkpoint_path
 from bench.main import plan, store
-from bench.record import load, load_all
+from bench.record import TIMES, load, load_all
 from bench.run import run
 
 
@@ -51,9 +51,7 @@ def advancing(monkeypatch, hook):
 
 
 def without_times(rows):
-    return str(
-        [{key: value for key, value in row.items() if key not in ("wall_seconds", "train_seconds")} for row in rows]
-    )
+    return str([{key: value for key, value in row.items() if key not in TIMES} for row in rows])
 
 
 def test_the_result_says_what_was_done(tmp_path, capsys):

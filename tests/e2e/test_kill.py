@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.main import command
-from bench.record import load, load_all
+from bench.record import TIMES, load, load_all
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = 60
@@ -42,7 +42,7 @@ def whole(tmp_path_factory):
 
 
 def without_times(run):
-    return [{k: str(v) for k, v in row.items() if k not in ("wall_seconds", "train_seconds")} for row in run.rows]
+    return [{k: str(v) for k, v in row.items() if k not in TIMES} for row in run.rows]
 
 
 def kill_and_resume(setting, whole, out):

@@ -1,0 +1,168 @@
+"""What a run is expected to take, against what it then takes, and that asking changes nothing."""
+
+import copy
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from bench import forecast
+from bench import run as module
+from bench.assemble import build
+from bench.main import plan, store
+from bench.progress import roughly
+from bench.record import load_all
+from bench.run import run
+
+SMALL = ["dataset=digits", "clients=6", "cohort=3", "rounds=4", "logger=none"]
+
+
+def config(*keys):
+    store()
+    return plan([*SMALL, *keys], False)[0]
+
+
+def finished(parts):
+    """Seconds, and the traffic, of all rounds with an evaluation after each."""
+    while not parts.loop.finished:
+        parts.loop.advance()
+    return parts.loop
+
+
+def seed_all():
+    torch.manual_seed(5)
+    np.random.seed(5)
+    random.seed(5)
+
+
+def draw_all():
+    return [torch.rand(1).item(), np.random.rand(), random.random()]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ["algo=fedavg"],
+        ["algo=fedavg", "sampling=with_replacement", "devices.rho=0.5"],
+        ["algo=scaffold", "local_unit=step", "epochs=5"],
+        ["algo=fed2a", "algo.P=3", "algo.D=1"],  # what it sends depends on the version
+        ["algo=fedasync", "devices.up=0.1", "devices.down=0.2"],
+        ["algo=fedasync", "virtual_seconds=0.5"],
+        ["algo=ce_afl", "devices.loss=0.3"],  # lost uploads count too
+    ],
+    ids=str,
+)
+def test_traffic_and_work_are_exact_before_anything_is_trained(keys):
+    made = config(*keys)
+    parts = build(made)
+    amounts = forecast._amounts(parts.loop, made["virtual_seconds"])
+    loop = finished(parts)
+    assert (amounts.up, amounts.down, amounts.peer) == (loop.traffic.up, loop.traffic.down, loop.traffic.peer)
+    assert amounts.up > 0 and amounts.aggregations == loop.version and amounts.rounds == loop.round
+    assert amounts.steps == loop.evaluations
+
+
+@pytest.mark.parametrize("algo", ["fedavg", "fedagg", "fed2a", "fedlc", "fedgh", "fedbabu", "mimelite"])
+def test_asking_changes_nothing_of_the_run(algo, monkeypatch):
+    made = config(f"algo={algo}")
+    asked, other = build(made), build(made)
+    seed_all()
+    expected = draw_all()
+    seed_all()
+    before = copy.deepcopy(asked.loop.state_dict())
+    monkeypatch.setattr(forecast, "QUIET", 0.0)  # so that everything is measured
+    forecast.measure(made, asked)
+    assert draw_all() == expected
+    assert str(asked.loop.state_dict()) == str(before)
+    assert torch.equal(finished(asked).server["w"], finished(other).server["w"])
+
+
+def test_the_parts_add_up(monkeypatch):
+    made = config("algo=fedavg", "rounds=10", "eval_every=5", "epochs=2")
+    monkeypatch.setattr(forecast, "_seconds", lambda loop, total: (2.0, 10.0, 100.0))
+    monkeypatch.setattr(forecast, "_evaluation", lambda parts: 1000.0)
+    parts = build(made)
+    found = forecast.measure(made, parts)
+    loop = finished(parts)
+    by_hand = 2.0 * loop.evaluations + 10.0 * 10 * 3 + 100.0 * 10 + 1000.0 * 2
+    assert found.seconds == pytest.approx(by_hand, abs=1.0)  # and the moment that the clock takes
+
+
+def test_fine_tuning_and_many_models_count_as_evaluation():
+    babu, plain = build(config("algo=fedbabu")).evaluate, build(config("algo=fedavg")).evaluate
+    _, epochs = babu.rule
+    assert plain.effort(False) == plain.effort(True) == (1, 0)
+    assert babu.effort(True) == (2 + 6, 6 * epochs)  # the shared model twice, and each device's after tuning
+    gh = build(config("algo=fedgh")).evaluate
+    assert gh.effort(True) == (2 * 6, 0)
+
+
+def test_a_step_takes_as_long_as_the_engine_is_slow(monkeypatch):
+    made = config("algo=fedavg", "epochs=2")
+    parts = build(made)
+    now = [0.0]
+    monkeypatch.setattr(forecast.time, "perf_counter", lambda: now[0])
+    step = parts.module.training_step
+
+    def slow(batch, index):
+        now[0] += 3.0
+        return step(batch, index)
+
+    monkeypatch.setattr(parts.loop.engine, "training_step", slow)
+    assert forecast._seconds(parts.loop, total=1e6) == pytest.approx((3.0, 0.0, 0.0))
+
+
+def a_forecast(seconds):
+    return forecast.Forecast(seconds, 1.2e9, 3e9, 1e9, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def test_a_long_run_says_so_and_a_short_one_is_quiet(tmp_path, monkeypatch, capsys):
+    made = config(f"out={tmp_path}", "rounds=1")
+    expected = iter([a_forecast(25000.0), a_forecast(540.0), a_forecast(59.0)])
+    monkeypatch.setattr(forecast, "measure", lambda config, parts: next(expected))
+    run(made, smaller=made)
+    line = "forecast   about 6.9 h here, 1.2 GB of memory, 4.0 GB of traffic (3.0 GB up, 1.0 GB down); "
+    assert line + "scale=cpu takes about 9 min\n" in capsys.readouterr().out
+    run(made)
+    assert "forecast" not in capsys.readouterr().out
+    seconds = sorted(found.result["forecast"]["seconds"] for found in load_all(tmp_path))
+    assert seconds == [59.0, 25000.0]
+    assert all(found.result["peak_memory_bytes"] > 1e8 for found in load_all(tmp_path))
+
+
+def test_a_resumed_run_goes_by_what_was_found_when_it_began(tmp_path, monkeypatch, capsys):
+    made = config(f"out={tmp_path}")
+    monkeypatch.setattr(forecast, "measure", lambda config, parts: a_forecast(8000.0))
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(module, "_fit", lambda *_: exec("raise KeyboardInterrupt"))
+        run(made)
+    (stopped,) = load_all(tmp_path)
+    monkeypatch.setattr(forecast, "measure", lambda config, parts: a_forecast(1.0))
+    capsys.readouterr()
+    result = run(stopped.config, resume=stopped.folder)
+    assert "about 2.2 h for the rest of it" in capsys.readouterr().out
+    assert result["forecast"]["seconds"] == 8000.0
+
+
+def test_traffic_between_devices_that_depends_on_training_is_not_guessed():
+    assert "and what devices send each other" in forecast.sentence(a_forecast(99.0), mail=True)
+    known = replace(a_forecast(99.0), peer_bytes=2e9)
+    assert "2.0 GB between devices)" in forecast.sentence(known, mail=True)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (61, "61 s"),
+        (89.9, "90 s"),
+        (540, "9 min"),
+        (5000, "83 min"),
+        (25000, "6.9 h"),
+        (50000, "14 h"),
+        (2e5, "2.3 days"),
+    ],
+)
+def test_rough_durations_read_well(seconds, text):
+    assert roughly(seconds) == text
