@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -11,6 +11,24 @@ from torch import Tensor
 from bench.seeding import stream
 
 Batch = tuple[Tensor, Tensor]
+
+
+class Pass:
+    """The steps of one local epoch: `order` are the sample numbers, cut into batches of `size` when asked for."""
+
+    def __init__(self, order: np.ndarray, size: int, device: torch.device) -> None:
+        self.order, self.size, self.device = order, size, device
+
+    def __len__(self) -> int:
+        return -(-len(self.order) // self.size)
+
+    def __getitem__(self, step: int) -> Tensor:
+        if not 0 <= step < len(self):
+            raise IndexError(step)
+        return torch.from_numpy(self.order[step * self.size : (step + 1) * self.size]).to(self.device)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[step] for step in range(len(self)))
 
 
 class Batches:
@@ -30,7 +48,8 @@ class Batches:
         local_unit: str = "epoch",
     ) -> None:
         self.x, self.y, self.inputs, self.augment = x, y, inputs, augment
-        self.clients = [torch.from_numpy(np.asarray(c, dtype=np.int64)).to(x.device) for c in clients]
+        self.samples = [np.asarray(c, dtype=np.int64) for c in clients]
+        self.clients = [torch.from_numpy(samples).to(x.device) for samples in self.samples]
         self.batch_size, self.classes, self.seed, self.by_step = batch_size, classes, seed, local_unit == "step"
 
     def steps_per_epoch(self, client: int) -> int:
@@ -40,20 +59,16 @@ class Batches:
         """Mini-batches in one pass over a device's samples."""
         return -(-len(self.clients[client]) // self.batch_size)
 
-    def epochs(self, client: int, dispatch: int, epochs: int) -> list[list[Tensor]]:
-        """Per local epoch the sample numbers of each batch; with local_unit=step an epoch is the next batch."""
-        rng, mine = stream(self.seed, "batches", client, dispatch), self.clients[client]
-
-        def shuffled() -> list[Tensor]:
-            order = torch.from_numpy(rng.permutation(len(mine))).to(mine.device)
-            return list(torch.split(mine[order], self.batch_size))
-
+    def epochs(self, client: int, dispatch: int, epochs: int) -> list[Pass]:
+        """Per local epoch its batches; with local_unit=step an epoch is the next batch."""
+        rng, mine = stream(self.seed, "batches", client, dispatch), self.samples[client]
+        size, device = self.batch_size, self.x.device
         if not self.by_step:
-            return [shuffled() for _ in range(epochs)]
-        batches: list[Tensor] = []
-        while len(batches) < epochs:
-            batches += shuffled()
-        return [[batch] for batch in batches[:epochs]]
+            return [Pass(mine[rng.permutation(len(mine))], size, device) for _ in range(epochs)]
+        passes = self.passes(client)
+        orders = [mine[rng.permutation(len(mine))] for _ in range(-(-epochs // passes))]
+        starts = [(order, size * step) for order in orders for step in range(passes)]
+        return [Pass(order[start : start + size], size, device) for order, start in starts[:epochs]]
 
     def labels(self, client: int) -> Tensor:
         """The classes a device holds."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Trained
-from bench.batches import Batches
+from bench.batches import Batches, Pass
 from bench.engine.head import prototypes
 from bench.engine.kernel import Units, number
 from bench.engine.trace import Sink
@@ -28,7 +28,7 @@ class Group:
 
     clients: list[int]
     dispatch: Sequence[int]
-    batches: list[list[list[Tensor]]]  # of each device, for each of its epochs: the sample numbers of every step
+    batches: list[list[Pass]]  # of each device, for each of its epochs: the sample numbers of every step
     augmentation: list[np.random.Generator | None]
     w: Tensor  # [K, P]
     received: Tensor  # [K, P]

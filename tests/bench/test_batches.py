@@ -17,10 +17,10 @@ def batches(**keys) -> Batches:
 def test_every_epoch_is_a_new_pass_over_all_samples(client):
     epochs = batches().epochs(client, 0, 3)
     for epoch in epochs:
-        assert sorted(torch.cat(epoch).tolist()) == CLIENTS[client].tolist()
+        assert sorted(torch.cat(list(epoch)).tolist()) == CLIENTS[client].tolist()
         assert len(epoch) == batches().steps_per_epoch(client)
     if len(CLIENTS[client]) > 1:
-        assert torch.cat(epochs[0]).tolist() != torch.cat(epochs[1]).tolist()
+        assert torch.cat(list(epochs[0])).tolist() != torch.cat(list(epochs[1])).tolist()
 
 
 def test_counting_steps_an_epoch_is_the_next_batch_of_the_pass():
@@ -32,10 +32,10 @@ def test_counting_steps_an_epoch_is_the_next_batch_of_the_pass():
 
 
 def test_batches_depend_on_seed_client_and_dispatch_alone():
-    one = torch.cat(batches().epochs(0, 1, 1)[0]).tolist()
-    assert one == torch.cat(batches(batch_size=7).epochs(0, 1, 1)[0]).tolist()
-    assert one != torch.cat(batches().epochs(0, 2, 1)[0]).tolist()
-    assert one != torch.cat(batches(seed=1).epochs(0, 1, 1)[0]).tolist()
+    one = torch.cat(list(batches().epochs(0, 1, 1)[0])).tolist()
+    assert one == torch.cat(list(batches(batch_size=7).epochs(0, 1, 1)[0])).tolist()
+    assert one != torch.cat(list(batches().epochs(0, 2, 1)[0])).tolist()
+    assert one != torch.cat(list(batches(seed=1).epochs(0, 1, 1)[0])).tolist()
 
 
 def test_loading_transforms_inputs_and_leaves_labels():
