@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bench.seeding import stream
+from bench.seeding import stream, streams
 
 Batch = tuple[Tensor, Tensor]
 
@@ -61,8 +61,15 @@ class Batches:
 
     def epochs(self, client: int, dispatch: int, epochs: int) -> list[Pass]:
         """Per local epoch its batches; with local_unit=step an epoch is the next batch."""
-        rng, mine = stream(self.seed, "batches", client, dispatch), self.samples[client]
-        size, device = self.batch_size, self.x.device
+        return self.every([client], [dispatch], [epochs])[0]
+
+    def every(self, clients: Sequence[int], dispatch: Sequence[int], epochs: Sequence[int]) -> list[list[Pass]]:
+        """`epochs` of many devices."""
+        generators = streams(self.seed, "batches", list(zip(clients, dispatch, strict=True)))
+        return [self._passes(*device) for device in zip(generators, clients, epochs, strict=True)]
+
+    def _passes(self, rng: np.random.Generator, client: int, epochs: int) -> list[Pass]:
+        mine, size, device = self.samples[client], self.batch_size, self.x.device
         if not self.by_step:
             return [Pass(mine[rng.permutation(len(mine))], size, device) for _ in range(epochs)]
         passes = self.passes(client)

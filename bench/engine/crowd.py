@@ -124,9 +124,7 @@ class Crowd:
             return x, y.view(index.shape)
         sizes = (plan.weight[step, : len(devices)] > 0).sum(1).tolist()
         distinct = list(dict.fromkeys(zip(devices, sizes, strict=True)))
-        loads = [
-            self.batches.load(index[row, :size], group.augmentation[k]) for row, (k, size) in enumerate(distinct)
-        ]
+        loads = [self.batches.load(index[row, :size], group.augmentation[k]) for row, (k, size) in enumerate(distinct)]
         padded = [torch.cat([x, x[-1:].expand(index.shape[1] - len(x), *x.shape[1:])]) for x, _ in loads]
         return torch.cat(padded * (len(devices) // len(distinct))), self.batches.y[index]
 

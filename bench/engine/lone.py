@@ -19,7 +19,7 @@ from bench.engine.rates import Rates
 from bench.engine.stack import Linear
 
 ROWS = 80  # samples in a block: more, and the products among them cost more than the passes saved
-Cut = list[tuple[Tensor, Tensor | None]]
+Cuts = list[tuple[Tensor | None, Tensor | None]]
 
 
 class Lone:
@@ -31,7 +31,7 @@ class Lone:
         index = torch.from_numpy(one.order).to(self.like.device)
         steps = max(1, ROWS // one.size)
         shift = rates.shift([k], torch.empty_like(group.w[k : k + 1])) if rates.shifts else None
-        lone = _Device(self.linears, group.w[k : k + 1], shift, rates.pull[k] if rates.pulls else 0.0)
+        lone = _Device(self.linears, group.w[k : k + 1], shift, rates.pull[k], steps * one.size)
         loss = group.loss[k]
         for part in torch.split(index, steps * one.size):
             if self.batches.augment is None:
@@ -43,86 +43,85 @@ class Lone:
 
 
 class _Device:
-    def __init__(self, linears: Sequence[Linear], w: Tensor, shift: Tensor | None, pull: float) -> None:
+    def __init__(self, linears: Sequence[Linear], w: Tensor, shift: Tensor | None, pull: float, rows: int) -> None:
         self.linears, self.pull = linears, pull
-        self.w = _cut(linears, w)
-        self.shift = None if shift is None else _cut(linears, shift)
+        self.w, self.ones = _cut(linears, w), w.new_ones(rows)
+        self.shift: Cuts = [(None, None)] * len(linears) if shift is None else [*_cut(linears, shift)]
 
     def block(self, x: Tensor, y: Tensor, size: int, rate: float) -> Tensor:
         """Some steps; returns the sum of their mean losses."""
-        bounds = [(begin, min(begin + size, len(x))) for begin in range(0, len(x), size)]
-        z, seen, shifted = self._ahead(x, bounds)
-        d = torch.empty_like(z)
-        losses = []
-        for i, (begin, end) in enumerate(bounds):
-            now = z[begin:end]
+        sizes = [min(size, len(x) - begin) for begin in range(0, len(x), size)]
+        z, seen, shifted = self._ahead(x, sizes)
+        d, logs = torch.empty_like(z), z.new_empty(len(z), self.linears[-1].outer)
+        hot = torch.zeros_like(logs).scatter_(1, y[:, None], 1)
+        parts = zip(*(torch.split(rows, sizes) for rows in (z, d, logs, hot)), strict=True)
+        begin = 0
+        for i, (now, mine, log, target) in enumerate(parts):
             if self.pull:
                 now.mul_((1 - self.pull) ** i)
             if shifted is not None and i:
-                now.add_(shifted[begin:end], alpha=self._sum(i))
+                now.add_(shifted[begin : begin + len(now)], alpha=self._sum(i))
             if i:
-                now.addmm_(seen[begin:end, :begin], d[:begin], alpha=-1)
-            losses.append(self._rest(now, y[begin:end], rate / (end - begin), d[begin:end]))
-        self._catch_up(x, d, bounds)
-        return torch.stack(losses).sum()
+                now.addmm_(seen[begin : begin + len(now), :begin], d[:begin], alpha=-1)
+            self._rest(now, target, rate / len(now), mine, log)
+            begin += len(now)
+        self._catch_up(x, d, sizes)
+        losses = torch.split(logs.gather(1, y[:, None]).neg_(), sizes)
+        return torch.stack([loss.mean() for loss in losses]).sum()
 
     def _sum(self, steps: int) -> float:
         """1 + rho + ... + rho^(steps - 1)"""
         return sum((1 - self.pull) ** i for i in range(steps))
 
-    def _ahead(self, x: Tensor, bounds: list[tuple[int, int]]) -> tuple[Tensor, Tensor, Tensor | None]:
+    def _ahead(self, x: Tensor, sizes: list[int]) -> tuple[Tensor, Tensor, Tensor | None]:
         z = _affine(x, *self.w[0])
-        if len(bounds) == 1:
+        if len(sizes) == 1:
             return z, z, None
         seen = x @ x.T
         if self.w[0][1] is not None:
             seen += 1
         if self.pull:
-            step = np.repeat(np.arange(len(bounds)), [end - begin for begin, end in bounds])
+            step = np.repeat(np.arange(len(sizes)), sizes)
             power = np.maximum(step[:, None] - 1 - step, 0)
             seen *= torch.from_numpy((1 - self.pull) ** power).to(seen)
-        return z, seen, None if self.shift is None else _affine(x, *self.shift[0])
+        weight, bias = self.shift[0]
+        return z, seen, None if weight is None else _affine(x, weight, bias)
 
-    def _catch_up(self, x: Tensor, d: Tensor, bounds: list[tuple[int, int]]) -> None:
+    def _catch_up(self, x: Tensor, d: Tensor, sizes: list[int]) -> None:
         if self.pull:
-            for i, (begin, end) in enumerate(bounds[:-1]):
-                d[begin:end] *= (1 - self.pull) ** (len(bounds) - 1 - i)
-        self._update(0, d, x, len(bounds))
+            for i, part in enumerate(reversed(torch.split(d, sizes))):
+                part.mul_((1 - self.pull) ** i)
+        self._update(0, d, x, len(sizes))
 
     def _update(self, i: int, d: Tensor, inputs: Tensor, steps: int = 1) -> None:
         weight, bias = self.w[i]
-        for j, part in enumerate(self.w[i]):
-            if part is None:
-                continue
-            if self.pull:
+        for part, shift in zip(self.w[i], self.shift[i], strict=True):
+            if part is not None and self.pull:
                 part.sub_(part, alpha=1 - (1 - self.pull) ** steps)
-            if self.shift is not None:
-                part.add_(self.shift[i][j], alpha=self._sum(steps))
+            if part is not None and shift is not None:
+                part.add_(shift, alpha=self._sum(steps))
         weight.addmm_(d.T, inputs, alpha=-1)
         if bias is not None:
-            bias.sub_(d.sum(0))
+            bias.addmv_(d.T, self.ones[: len(d)], alpha=-1)
 
-    def _rest(self, z: Tensor, y: Tensor, rate: float, first: Tensor) -> Tensor:
-        """One step from the first layer's z on: trains the other layers and writes the derivative by z to `first`."""
+    def _rest(self, z: Tensor, target: Tensor, rate: float, first: Tensor, log: Tensor) -> None:
+        """One step from the first layer's z on: trains the other layers, and writes the derivative by z to `first`."""
         inputs = []
         for linear, (weight, bias) in zip(self.linears[:-1], self.w[1:], strict=True):
             inputs.append(z.clamp_min_(0) if linear.relu else z)
             z = _affine(z, weight, bias)
-        log = torch.log_softmax(z, 1)
-        target = y[:, None]
-        loss = log.gather(1, target).mean().neg()
-        d = log.exp_().scatter_add_(1, target, log.new_full((len(y), 1), -1.0)).mul_(rate)
+        torch.log_softmax(z, 1, out=log)
+        d = torch.exp(log, out=None if inputs else first).sub_(target).mul_(rate)
         for i in range(len(inputs), 0, -1):
-            back = d @ self.w[i][0]
-            if self.linears[i - 1].relu:
-                torch.ops.aten.threshold_backward.grad_input(back, inputs[i - 1], 0, grad_input=back)
+            relu, mine = self.linears[i - 1].relu, first if i == 1 else torch.empty_like(inputs[i - 1])
+            torch.mm(d, self.w[i][0], out=mine)
+            if relu:
+                torch.ops.aten.threshold_backward.grad_input(mine, inputs[i - 1], 0, grad_input=mine)
             self._update(i, d, inputs[i - 1])
-            d = back
-        first.copy_(d)
-        return loss
+            d = mine
 
 
-def _cut(linears: Sequence[Linear], w: Tensor) -> Cut:
+def _cut(linears: Sequence[Linear], w: Tensor) -> list[tuple[Tensor, Tensor | None]]:
     """[1, P] -> matrices and vectors"""
     pairs = [linear.cut(w) for linear in linears]
     return [(weight[0], None if bias is None else bias[0]) for weight, bias in pairs]

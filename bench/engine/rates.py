@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from algorithms.base import Fed, LocalRule
-from bench.engine.base import Group
+from bench.engine.base import Group, numbers
 
 
 class Rates:
@@ -23,10 +23,9 @@ class Rates:
     """
 
     def __init__(self, group: Group, rule: LocalRule, fed: Fed) -> None:
-        devices = len(group.clients)
-        self.lr = _numbers(fed.lr if rule.lr is None else rule.lr, devices)
-        self.prox = [lr * prox for lr, prox in zip(self.lr, _numbers(rule.prox, devices), strict=True)]
-        self.rate = [lr * scale for lr, scale in zip(self.lr, _numbers(rule.scale, devices), strict=True)]
+        self.lr = numbers(fed.lr if rule.lr is None else rule.lr, group)
+        self.prox = [lr * prox for lr, prox in zip(self.lr, numbers(rule.prox, group), strict=True)]
+        self.rate = [lr * scale for lr, scale in zip(self.lr, numbers(rule.scale, group), strict=True)]
         self.momentum, self.decay, self.sam, self.sums = fed.momentum, fed.decay, rule.sam, tuple(group.sums)
         decay = 0.0 if group.m is not None else fed.decay  # with momentum it goes into m
         self.pull = [prox + rate * decay for prox, rate in zip(self.prox, self.rate, strict=True)]
@@ -67,7 +66,3 @@ class Rates:
             lr = out.new_tensor([self.lr[k] for k in devices])
             out.addcmul_(self.drift.index_select(0, index), lr[:, None], value=-1)
         return out if self.mask is None else out.mul_(self.mask)
-
-
-def _numbers(value: float | Tensor, devices: int) -> list[float]:
-    return [float(number) for number in value.tolist()] if isinstance(value, Tensor) else [float(value)] * devices

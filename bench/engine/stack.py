@@ -28,7 +28,7 @@ class Linear:
 
     def cut(self, flat: Tensor) -> tuple[Tensor, Tensor | None]:
         """[n, P] -> [n, outer, inner], [n, outer]"""
-        weight = flat[:, self.weight : self.weight + self.inner * self.outer].unflatten(1, (self.outer, self.inner))
+        weight = flat[:, self.weight : self.weight + self.inner * self.outer].view(-1, self.outer, self.inner)
         return weight, None if self.bias is None else flat[:, self.bias : self.bias + self.outer]
 
 
