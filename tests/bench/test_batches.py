@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from bench.batches import Batches
-from bench.seeding import stream
+from bench.seeding import stream, streams
 
 CLIENTS = [np.arange(0, 23), np.arange(23, 24), np.arange(24, 44)]
 
@@ -48,3 +48,10 @@ def test_streams_are_independent_of_each_other_and_repeatable():
     draws = {key: stream(*key).random() for key in [(0, "a"), (0, "b"), (1, "a"), (0, "a", 1), (0, "a", 1, 2)]}
     assert len(set(draws.values())) == len(draws)
     assert all(stream(*key).random() == value for key, value in draws.items())
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**32 - 1, 2**40 + 3])
+@pytest.mark.parametrize("ids", [[(5, 7), (0, 0), (2**31, 9)], [(1,), (2,)], [(1, 2, 3, 4), (4, 3, 2, 1)]])
+def test_streams_drawn_together_are_those_drawn_alone(seed, ids):
+    together = [rng.integers(2**63, size=4).tolist() for rng in streams(seed, "batches", ids)]
+    assert together == [stream(seed, "batches", *one).integers(2**63, size=4).tolist() for one in ids]
