@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bench.seeding import stream
+from bench.seeding import stream, streams
 
 Batch = tuple[Tensor, Tensor]
+
+
+class Pass:
+    """The steps of one local epoch: `order` are the sample numbers, cut into batches of `size` when asked for."""
+
+    def __init__(self, order: np.ndarray, size: int, device: torch.device) -> None:
+        self.order, self.size, self.device = order, size, device
+
+    def __len__(self) -> int:
+        return -(-len(self.order) // self.size)
+
+    def __getitem__(self, step: int) -> Tensor:
+        if not 0 <= step < len(self):
+            raise IndexError(step)
+        return torch.from_numpy(self.order[step * self.size : (step + 1) * self.size]).to(self.device)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[step] for step in range(len(self)))
 
 
 class Batches:
@@ -31,7 +49,8 @@ class Batches:
         local_unit: str = "epoch",
     ) -> None:
         self.x, self.y, self.inputs, self.augment = x, y, inputs, augment
-        self.clients = [torch.from_numpy(np.asarray(c, dtype=np.int64)).to(x.device) for c in clients]
+        self.samples = [np.asarray(c, dtype=np.int64) for c in clients]
+        self.clients = [torch.from_numpy(samples).to(x.device) for samples in self.samples]
         self.batch_size, self.classes, self.seed, self.by_step = batch_size, classes, seed, local_unit == "step"
 
     def steps_per_epoch(self, client: int) -> int:
@@ -41,27 +60,31 @@ class Batches:
         """Mini-batches in one pass over a device's samples."""
         return -(-len(self.clients[client]) // self.batch_size)
 
-    def epochs(self, client: int, dispatch: int, epochs: int) -> list[list[Tensor]]:
-        """Per local epoch the sample numbers of each batch; with local_unit=step an epoch is the next batch."""
-        rng, mine = stream(self.seed, "batches", client, dispatch), self.clients[client]
+    def epochs(self, client: int, dispatch: int, epochs: int) -> list[Pass]:
+        """Per local epoch its batches; with local_unit=step an epoch is the next batch."""
+        return self.every([client], [dispatch], [epochs])[0]
 
-        def shuffled() -> list[Tensor]:
-            order = torch.from_numpy(rng.permutation(len(mine))).to(mine.device)
-            return list(torch.split(mine[order], self.batch_size))
+    def every(self, clients: Sequence[int], dispatch: Sequence[int], epochs: Sequence[int]) -> list[list[Pass]]:
+        """`epochs` of many devices."""
+        generators = streams(self.seed, "batches", list(zip(clients, dispatch, strict=True)))
+        return [self._passes(*device) for device in zip(generators, clients, epochs, strict=True)]
 
+    def _passes(self, rng: np.random.Generator, client: int, epochs: int) -> list[Pass]:
+        mine, size, device = self.samples[client], self.batch_size, self.x.device
         if not self.by_step:
-            return [shuffled() for _ in range(epochs)]
-        batches: list[Tensor] = []
-        while len(batches) < epochs:
-            batches += shuffled()
-        return [[batch] for batch in batches[:epochs]]
+            return [Pass(mine[rng.permutation(len(mine))], size, device) for _ in range(epochs)]
+        passes = self.passes(client)
+        orders = [mine[rng.permutation(len(mine))] for _ in range(-(-epochs // passes))]
+        starts = [(order, size * step) for order in orders for step in range(passes)]
+        return [Pass(order[start : start + size], size, device) for order, start in starts[:epochs]]
 
     def shortened(self, clients: Sequence[int], steps: int) -> Batches:
         """A copy in which these devices have only so many mini-batches."""
         short = copy.copy(self)
-        short.clients = list(self.clients)
+        short.clients, short.samples = list(self.clients), list(self.samples)
         for client in clients:
             short.clients[client] = self.clients[client][: steps * self.batch_size]
+            short.samples[client] = self.samples[client][: steps * self.batch_size]
         return short
 
     def labels(self, client: int) -> Tensor:

@@ -3,10 +3,73 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
+from numpy.random.bit_generator import ISeedSequence
+
+Words = npt.NDArray[np.uint32]
 
 
 def stream(seed: int, purpose: str, *ids: int) -> np.random.Generator:
     """The generator that belongs to (seed, purpose, ids), whatever else was drawn before."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, zlib.crc32(purpose.encode()), *ids])))
+
+
+def streams(seed: int, purpose: str, ids: Sequence[Sequence[int]]) -> list[np.random.Generator]:
+    """stream(seed, purpose, *ids) for many ids below 2^32 at once, at a fifth of the time."""
+    entropy = [*_words(seed), *_words(zlib.crc32(purpose.encode()))]
+    rows = np.asarray(ids, dtype=np.uint32)
+    words = [np.full(len(rows), word, dtype=np.uint32) for word in entropy] + list(rows.T)
+    states = _states(words)
+    return [np.random.Generator(np.random.PCG64(cast(Any, _Ready(state)))) for state in states]
+
+
+class _Ready(ISeedSequence):
+    """A seed sequence whose words are known."""
+
+    def __init__(self, state: npt.NDArray[np.uint64]) -> None:
+        self.state = state
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> npt.NDArray[np.uint64]:
+        return self.state
+
+
+def _words(number: int) -> list[int]:
+    """Little-endian 32-bit words, as numpy's SeedSequence takes an int."""
+    words = [number & 0xFFFFFFFF]
+    while number := number >> 32:
+        words.append(number & 0xFFFFFFFF)
+    return words
+
+
+def _states(words: Sequence[Words]) -> npt.NDArray[np.uint64]:
+    """What SeedSequence(words of each column).generate_state(4, uint64) gives, a row each: numpy's documented hash
+    (O'Neill's seed_seq_fe), which it promises never to change."""
+    constant = 0x43B0D7E5
+
+    def hashed(value: Words, factor: int) -> Words:
+        nonlocal constant
+        value = value ^ np.uint32(constant)
+        constant = constant * factor & 0xFFFFFFFF
+        value = value * np.uint32(constant)
+        return value ^ (value >> np.uint32(16))
+
+    def mixed(a: Words, b: Words) -> Words:
+        value: Words = a * np.uint32(0xCA01F9DD) - b * np.uint32(0x4973F715)
+        return value ^ (value >> np.uint32(16))
+
+    padded = [*words, *[np.zeros_like(words[0])] * (4 - len(words))]
+    pool = [hashed(word, 0x931E8875) for word in padded[:4]]
+    for source in range(4):
+        for target in range(4):
+            if source != target:
+                pool[target] = mixed(pool[target], hashed(pool[source], 0x931E8875))
+    for word in padded[4:]:
+        for target in range(4):
+            pool[target] = mixed(pool[target], hashed(word, 0x931E8875))
+    constant = 0x8B51F9DD
+    out = np.stack([hashed(pool[i % 4], 0x58F38DED) for i in range(8)], 1)
+    return np.ascontiguousarray(out).astype("<u4").view("<u8").astype(np.uint64)

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Trained
-from bench.batches import Batches
+from bench.batches import Batches, Pass
 from bench.engine.head import prototypes
-from bench.engine.kernel import Units, number
+from bench.engine.kernel import Units
 from bench.engine.trace import Sink
 from bench.flat import Layout
 
@@ -28,7 +28,7 @@ class Group:
 
     clients: list[int]
     dispatch: Sequence[int]
-    batches: list[list[list[Tensor]]]  # of each device, for each of its epochs: the sample numbers of every step
+    batches: list[list[Pass]]  # of each device, for each of its epochs: the sample numbers of every step
     augmentation: list[np.random.Generator | None]
     w: Tensor  # [K, P]
     received: Tensor  # [K, P]
@@ -83,8 +83,9 @@ class Engine(ABC):
                     trace.reach(epoch, group.w[k])
             rule = algo.local(jobs, group.w, epoch, fed)
             self.epoch(group, epoch, rule, fed)
+            lr, prox = numbers(fed.lr if rule.lr is None else rule.lr, group), numbers(rule.prox, group)
             for k in active:
-                _count(counts[k], len(group.batches[k][epoch]), rule, k, fed)
+                _count(counts[k], len(group.batches[k][epoch]), lr[k], prox[k], 2 if rule.sam else 1, fed.momentum)
             if trace is not None:
                 for k in active:
                     trace.add(epoch, group.sums["epoch"][k])
@@ -112,12 +113,11 @@ class Engine(ABC):
         sums: frozenset[str],
     ) -> Group:
         w = self.layout.rows(start)
-        each = list(zip(clients, dispatch, epochs, strict=True))
         return Group(
             clients=clients,
             dispatch=dispatch,
-            batches=[self.batches.epochs(*device) for device in each],
-            augmentation=[self.batches.augmentation(client, number) for client, number, _ in each],
+            batches=self.batches.every(clients, dispatch, epochs),
+            augmentation=[self.batches.augmentation(*device) for device in zip(clients, dispatch, strict=True)],
             w=w,
             received=received,
             m=torch.zeros_like(w) if fed.momentum else None,
@@ -164,10 +164,16 @@ class Engine(ABC):
         return prototypes(self.module, self.layout, self.batches, clients, w) if "prototypes" in need else {}
 
 
-def _count(count: Count, steps: int, rule: LocalRule, k: int, fed: Fed) -> None:
-    lr, prox = fed.lr if rule.lr is None else float(rule.lr[k]), number(rule.prox, k)
-    count.units.add(steps, lr * prox, fed.momentum)
+def numbers(value: float | Tensor, group: Group) -> list[float]:
+    """A term of the rule for each device."""
+    if isinstance(value, Tensor):
+        return [float(number) for number in value.tolist()]
+    return [float(value)] * len(group.clients)
+
+
+def _count(count: Count, steps: int, lr: float, prox: float, gradients: int, momentum: float) -> None:
+    count.units.add(steps, lr * prox, momentum)
     count.rates.append(lr)
     count.steps += steps
     count.lr_sum += steps * lr
-    count.evaluations += steps * (2 if rule.sam else 1)
+    count.evaluations += steps * gradients

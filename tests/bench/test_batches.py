@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from bench.batches import Batches
-from bench.seeding import stream
+from bench.seeding import stream, streams
 
 CLIENTS = [np.arange(0, 23), np.arange(23, 24), np.arange(24, 44)]
 
@@ -17,10 +17,10 @@ def batches(**keys) -> Batches:
 def test_every_epoch_is_a_new_pass_over_all_samples(client):
     epochs = batches().epochs(client, 0, 3)
     for epoch in epochs:
-        assert sorted(torch.cat(epoch).tolist()) == CLIENTS[client].tolist()
+        assert sorted(torch.cat(list(epoch)).tolist()) == CLIENTS[client].tolist()
         assert len(epoch) == batches().steps_per_epoch(client)
     if len(CLIENTS[client]) > 1:
-        assert torch.cat(epochs[0]).tolist() != torch.cat(epochs[1]).tolist()
+        assert torch.cat(list(epochs[0])).tolist() != torch.cat(list(epochs[1])).tolist()
 
 
 def test_counting_steps_an_epoch_is_the_next_batch_of_the_pass():
@@ -32,10 +32,10 @@ def test_counting_steps_an_epoch_is_the_next_batch_of_the_pass():
 
 
 def test_batches_depend_on_seed_client_and_dispatch_alone():
-    one = torch.cat(batches().epochs(0, 1, 1)[0]).tolist()
-    assert one == torch.cat(batches(batch_size=7).epochs(0, 1, 1)[0]).tolist()
-    assert one != torch.cat(batches().epochs(0, 2, 1)[0]).tolist()
-    assert one != torch.cat(batches(seed=1).epochs(0, 1, 1)[0]).tolist()
+    one = torch.cat(list(batches().epochs(0, 1, 1)[0])).tolist()
+    assert one == torch.cat(list(batches(batch_size=7).epochs(0, 1, 1)[0])).tolist()
+    assert one != torch.cat(list(batches().epochs(0, 2, 1)[0])).tolist()
+    assert one != torch.cat(list(batches(seed=1).epochs(0, 1, 1)[0])).tolist()
 
 
 def test_loading_transforms_inputs_and_leaves_labels():
@@ -48,3 +48,10 @@ def test_streams_are_independent_of_each_other_and_repeatable():
     draws = {key: stream(*key).random() for key in [(0, "a"), (0, "b"), (1, "a"), (0, "a", 1), (0, "a", 1, 2)]}
     assert len(set(draws.values())) == len(draws)
     assert all(stream(*key).random() == value for key, value in draws.items())
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**32 - 1, 2**40 + 3])
+@pytest.mark.parametrize("ids", [[(5, 7), (0, 0), (2**31, 9)], [(1,), (2,)], [(1, 2, 3, 4), (4, 3, 2, 1)]])
+def test_streams_drawn_together_are_those_drawn_alone(seed, ids):
+    together = [rng.integers(2**63, size=4).tolist() for rng in streams(seed, "batches", ids)]
+    assert together == [stream(seed, "batches", *one).integers(2**63, size=4).tolist() for one in ids]

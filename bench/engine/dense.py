@@ -1,0 +1,71 @@
+"""The engine for chains of linear layers and ReLU: forward and backward over flat views, without autograd."""
+
+from __future__ import annotations
+
+import itertools
+
+from torch import Tensor, nn
+
+from algorithms.base import Fed, LocalRule
+from bench.batches import Batches
+from bench.engine.base import Engine, Group
+from bench.engine.crowd import Crowd
+from bench.engine.lone import Lone
+from bench.engine.rates import Rates
+from bench.engine.stack import Linear
+from bench.engine.structure import chain
+from bench.flat import Layout, trainable
+
+
+class Dense(Engine):
+    """Small models are trained in stacks; large ones device by device, unless the gradient itself is asked for."""
+
+    name = "chain"
+
+    def __init__(self, module: nn.Module, layout: Layout, batches: Batches) -> None:
+        super().__init__(module, layout, batches)
+        found = linears(module)
+        if isinstance(found, str):
+            raise ValueError(f"the model is no dense chain: {found}")
+        like = trainable(module)[0].detach()
+        self.crowd, self.lone = Crowd(found, batches, like, layout.size), Lone(found, batches, like)
+        self.large = self.crowd.most == 1 and not self.crowd.thin
+
+    def epoch(self, group: Group, epoch: int, rule: LocalRule, fed: Fed) -> None:
+        rates = Rates(group, rule, fed)
+        if self.large and not rates.raw:
+            for k in group.active(epoch):
+                self.lone.device(group, epoch, rates, k)
+        else:
+            self.crowd.epoch(group, epoch, rates)
+
+    def gradient(self, w: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+        return self.crowd.gradient(w, index)
+
+
+def linears(module: nn.Module) -> list[Linear] | str:
+    """The linear layers of a chain that has no others with parameters; or why the model is not one."""
+    layers = chain(module)
+    if isinstance(layers, str):
+        return layers
+    layers = [layer for layer in layers if not isinstance(layer, nn.Flatten)]
+    if stranger := next((layer for layer in layers if not isinstance(layer, nn.Linear | nn.ReLU)), None):
+        return f"it contains {stranger}"
+    if isinstance(layers[0], nn.ReLU):
+        return "it begins with a ReLU"
+    params = trainable(module)
+    places = dict(zip(map(id, params), itertools.accumulate((p.numel() for p in params), initial=0), strict=False))
+    own = [p for layer in layers for p in layer.parameters()]
+    if sorted(map(id, own)) != sorted(places):
+        return "a layer is frozen or used twice"
+    return [
+        Linear(
+            inner=layer.in_features,
+            outer=layer.out_features,
+            weight=places[id(layer.weight)],
+            bias=None if layer.bias is None else places[id(layer.bias)],
+            relu=isinstance(after, nn.ReLU),
+        )
+        for layer, after in itertools.zip_longest(layers, layers[1:])
+        if isinstance(layer, nn.Linear)
+    ]

@@ -1,0 +1,131 @@
+"""Local epochs of one device with a large dense model: every pass over the weights counts.
+
+The inputs of the next steps are known, so the first layer's updates can wait for a block of them: with Z = X W' + b
+and G = X X' + 1 for the block, step i sees z_i = rho^i Z_i + s_i X_i shift' - sum_{j<i} rho^(i-1-j) G_ij d_j, where
+rho = 1 - pull, s_i = 1 + rho + ... + rho^(i-1), and d holds the rate; the weights are read and written once a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bench.batches import Batches
+from bench.engine.base import Group
+from bench.engine.rates import Rates
+from bench.engine.stack import Linear
+
+ROWS = 80  # samples in a block: more, and the products among them cost more than the passes saved
+Cuts = list[tuple[Tensor | None, Tensor | None]]
+
+
+class Lone:
+    def __init__(self, linears: Sequence[Linear], batches: Batches, like: Tensor) -> None:
+        self.linears, self.batches, self.like = linears, batches, like
+
+    def device(self, group: Group, epoch: int, rates: Rates, k: int) -> None:
+        one = group.batches[k][epoch]
+        index = torch.from_numpy(one.order).to(self.like.device)
+        steps = max(1, ROWS // one.size)
+        shift = rates.shift([k], torch.empty_like(group.w[k : k + 1])) if rates.shifts else None
+        lone = _Device(self.linears, group.w[k : k + 1], shift, rates.pull[k], steps * one.size)
+        loss = group.loss[k]
+        for part in torch.split(index, steps * one.size):
+            if self.batches.augment is None:
+                x, y = self.batches.load(part)
+            else:
+                loads = [self.batches.load(batch, group.augmentation[k]) for batch in torch.split(part, one.size)]
+                x, y = (torch.cat(parts) for parts in zip(*loads, strict=True))
+            loss += lone.block(x.flatten(1), y, one.size, rates.rate[k])
+
+
+class _Device:
+    def __init__(self, linears: Sequence[Linear], w: Tensor, shift: Tensor | None, pull: float, rows: int) -> None:
+        self.linears, self.pull = linears, pull
+        self.w, self.ones = _cut(linears, w), w.new_ones(rows)
+        self.shift: Cuts = [(None, None)] * len(linears) if shift is None else [*_cut(linears, shift)]
+
+    def block(self, x: Tensor, y: Tensor, size: int, rate: float) -> Tensor:
+        """Some steps; returns the sum of their mean losses."""
+        sizes = [min(size, len(x) - begin) for begin in range(0, len(x), size)]
+        z, seen, shifted = self._ahead(x, sizes)
+        d, logs = torch.empty_like(z), z.new_empty(len(z), self.linears[-1].outer)
+        hot = torch.zeros_like(logs).scatter_(1, y[:, None], 1)
+        parts = zip(*(torch.split(rows, sizes) for rows in (z, d, logs, hot)), strict=True)
+        begin = 0
+        for i, (now, mine, log, target) in enumerate(parts):
+            if self.pull:
+                now.mul_((1 - self.pull) ** i)
+            if shifted is not None and i:
+                now.add_(shifted[begin : begin + len(now)], alpha=self._sum(i))
+            if i:
+                now.addmm_(seen[begin : begin + len(now), :begin], d[:begin], alpha=-1)
+            self._rest(now, target, rate / len(now), mine, log)
+            begin += len(now)
+        self._catch_up(x, d, sizes)
+        losses = torch.split(logs.gather(1, y[:, None]).neg_(), sizes)
+        return torch.stack([loss.mean() for loss in losses]).sum()
+
+    def _sum(self, steps: int) -> float:
+        """1 + rho + ... + rho^(steps - 1)"""
+        return sum((1 - self.pull) ** i for i in range(steps))
+
+    def _ahead(self, x: Tensor, sizes: list[int]) -> tuple[Tensor, Tensor, Tensor | None]:
+        z = _affine(x, *self.w[0])
+        if len(sizes) == 1:
+            return z, z, None
+        seen = x @ x.T
+        if self.w[0][1] is not None:
+            seen += 1
+        if self.pull:
+            step = np.repeat(np.arange(len(sizes)), sizes)
+            power = np.maximum(step[:, None] - 1 - step, 0)
+            seen *= torch.from_numpy((1 - self.pull) ** power).to(seen)
+        weight, bias = self.shift[0]
+        return z, seen, None if weight is None else _affine(x, weight, bias)
+
+    def _catch_up(self, x: Tensor, d: Tensor, sizes: list[int]) -> None:
+        if self.pull:
+            for i, part in enumerate(reversed(torch.split(d, sizes))):
+                part.mul_((1 - self.pull) ** i)
+        self._update(0, d, x, len(sizes))
+
+    def _update(self, i: int, d: Tensor, inputs: Tensor, steps: int = 1) -> None:
+        weight, bias = self.w[i]
+        for part, shift in zip(self.w[i], self.shift[i], strict=True):
+            if part is not None and self.pull:
+                part.sub_(part, alpha=1 - (1 - self.pull) ** steps)
+            if part is not None and shift is not None:
+                part.add_(shift, alpha=self._sum(steps))
+        weight.addmm_(d.T, inputs, alpha=-1)
+        if bias is not None:
+            bias.addmv_(d.T, self.ones[: len(d)], alpha=-1)
+
+    def _rest(self, z: Tensor, target: Tensor, rate: float, first: Tensor, log: Tensor) -> None:
+        """One step from the first layer's z on: trains the other layers, and writes the derivative by z to `first`."""
+        inputs = []
+        for linear, (weight, bias) in zip(self.linears[:-1], self.w[1:], strict=True):
+            inputs.append(z.clamp_min_(0) if linear.relu else z)
+            z = _affine(z, weight, bias)
+        torch.log_softmax(z, 1, out=log)
+        d = torch.exp(log, out=None if inputs else first).sub_(target).mul_(rate)
+        for i in range(len(inputs), 0, -1):
+            relu, mine = self.linears[i - 1].relu, first if i == 1 else torch.empty_like(inputs[i - 1])
+            torch.mm(d, self.w[i][0], out=mine)
+            if relu:
+                torch.ops.aten.threshold_backward.grad_input(mine, inputs[i - 1], 0, grad_input=mine)
+            self._update(i, d, inputs[i - 1])
+            d = mine
+
+
+def _cut(linears: Sequence[Linear], w: Tensor) -> list[tuple[Tensor, Tensor | None]]:
+    """[1, P] -> matrices and vectors"""
+    pairs = [linear.cut(w) for linear in linears]
+    return [(weight[0], None if bias is None else bias[0]) for weight, bias in pairs]
+
+
+def _affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return x @ weight.T if bias is None else torch.addmm(bias, x, weight.T)
