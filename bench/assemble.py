@@ -13,7 +13,7 @@ from algorithms.base import Algorithm, Fed
 from bench import budget, models
 from bench.batches import Batches
 from bench.clock import Devices, Population
-from bench.engine.eager import Eager
+from bench.engine import choose
 from bench.engine.head import HeadFit
 from bench.errors import UserError
 from bench.evaluate import Evaluate
@@ -35,6 +35,7 @@ class Parts:
     data: dict[str, Any]  # facts for the record
     model: dict[str, Any]
     module: nn.Module
+    why: str  # this engine
 
 
 def build(config: Mapping[str, Any]) -> Parts:
@@ -71,7 +72,7 @@ def build(config: Mapping[str, Any]) -> Parts:
     if config["model"]["name"] == "custom":
         some = batches.load(torch.arange(min(max(2, config["batch_size"]), len(loaded.train)), device=device))
         facts |= {"name": config["model"]["target"], "loss": try_out(module, some, loaded.classes)}
-    engine = Eager(module, layout, batches)
+    engine, why = choose.engine(config["engine"]["name"], module, layout, batches, _work(config, batches))
     w0 = layout.flatten(trainable(module))
     fed = Fed(
         clients=config["clients"],
@@ -115,7 +116,14 @@ def build(config: Mapping[str, Any]) -> Parts:
         },
         model=facts,
         module=module,
+        why=config.get("engine_why") or why,
     )
+
+
+def _work(config: Mapping[str, Any], batches: Batches) -> choose.Work:
+    each = sum(batches.steps_per_epoch(client) for client in range(config["clients"])) / config["clients"]
+    steps = round(each * config["rounds"] * config["epochs"] * config["cohort"])
+    return choose.Work(together=max(config["concurrency"] or 0, config["cohort"]), steps=steps)
 
 
 def _device(name: str) -> torch.device:

@@ -31,7 +31,7 @@ COLUMNS = (
     *("round", "virtual_seconds", "wall_seconds", "train_loss", "test_loss", "test_accuracy"),
     *("bytes_up", "bytes_down", "bytes_peer", "staleness_mean", "staleness_max"),
 )
-EXTRA = {"group", "command", "created"}  # in config.yaml beside the keys of a run
+EXTRA = {"group", "command", "created", "engine_why"}  # in config.yaml beside the keys of a run
 Row = dict[str, float]
 
 

@@ -36,8 +36,10 @@ def run(config: dict[str, Any], *, resume: Path | None = None) -> dict[str, Any]
     logger, result = None, None
     try:
         parts = build(config)
+        config = _with_engine(config, parts)
         record = record or Record.create(config)
-        print(f"size       {parts.model['parameters']:,} parameters\nengine     {parts.loop.engine.name}", flush=True)
+        print(f"size       {parts.model['parameters']:,} parameters", flush=True)
+        print(f"engine     {parts.loop.engine.name} ({parts.why})", flush=True)
         logger = tracking.start(config, record.folder)
         try:
             _fit(config, parts, record, logger)
@@ -57,6 +59,11 @@ def run(config: dict[str, Any], *, resume: Path | None = None) -> dict[str, Any]
             record.close()
     print(_last_lines(result, record.folder), flush=True)
     return result
+
+
+def _with_engine(config: Mapping[str, Any], parts: Parts) -> dict[str, Any]:
+    """The config to record: with the engine that was chosen, so that a resume or a replay takes the same one."""
+    return {**config, "engine": {**config["engine"], "name": parts.loop.engine.name}, "engine_why": parts.why}
 
 
 def _fit(config: Mapping[str, Any], parts: Parts, record: Record, logger: Any) -> None:
@@ -154,6 +161,7 @@ def _result(config: Mapping[str, Any], parts: Parts, record: Record) -> dict[str
         "data": parts.data,
         "model": parts.model,
         "engine": parts.loop.engine.name,
+        "engine_why": parts.why,
         "dropped": parts.loop.dropped,
         "weights_sha256": facts.digest(parts.loop.server["w"]),
         **facts.surroundings(),
