@@ -14,7 +14,7 @@ from algorithms.base import Algorithm, Fed
 from bench import budget, models
 from bench.batches import Batches
 from bench.clock import Devices, Population
-from bench.engine.eager import Eager
+from bench.engine import choose
 from bench.engine.head import HeadFit
 from bench.errors import UserError
 from bench.evaluate import Evaluate
@@ -39,9 +39,10 @@ class Parts:
     module: nn.Module
     prerun: Prerun
     memory: budget.Need  # bytes, by what they are for
+    config: Mapping[str, Any]  # to record: with the engine that was chosen, so that a resume takes the same one
 
 
-def build(config: Mapping[str, Any], folder: Callable[[], Path] | None = None) -> Parts:
+def build(config: Mapping[str, Any], folder: Callable[[Mapping[str, Any]], Path] | None = None) -> Parts:
     """`folder` makes or names the run's own, should something large have to be kept there."""
     torch.set_num_threads(1)  # two threads in each of two processes make a step fifty times slower
     device, seed = _device(config["engine"]["device"]), config["seed"]
@@ -76,9 +77,11 @@ def build(config: Mapping[str, Any], folder: Callable[[], Path] | None = None) -
     if config["model"]["name"] == "custom":
         some = batches.load(torch.arange(min(max(2, config["batch_size"]), len(loaded.train)), device=device))
         facts |= {"name": config["model"]["target"], "loss": try_out(module, some, loaded.classes)}
-    engine = Eager(module, layout, batches)
+    engine, why = choose.engine(config["engine"]["name"], module, layout, batches, _work(config, batches))
+    why = config.get("engine_why") or why
+    config = {**config, "engine": {**config["engine"], "name": engine.name}, "engine_why": why}
     w0 = layout.flatten(trainable(module))
-    prerun = Prerun(lambda recorder: make(recorder), folder)
+    prerun = Prerun(lambda recorder: make(recorder), folder and (lambda: folder(config)))
     fed = Fed(
         clients=config["clients"],
         cohort=config["cohort"],
@@ -123,7 +126,14 @@ def build(config: Mapping[str, Any], folder: Callable[[], Path] | None = None) -
         module=module,
         prerun=prerun,
         memory=memory,
+        config=config,
     )
+
+
+def _work(config: Mapping[str, Any], batches: Batches) -> choose.Work:
+    each = sum(batches.steps_per_epoch(client) for client in range(config["clients"])) / config["clients"]
+    steps = round(each * config["rounds"] * config["epochs"] * config["cohort"])
+    return choose.Work(together=max(config["concurrency"] or 0, config["cohort"]), steps=steps)
 
 
 def _device(name: str) -> torch.device:

@@ -89,7 +89,7 @@ def names(overrides: Iterable[Override]) -> None:
     mine = [o for o in overrides if not o.is_hydra_override()]
     chosen = {o.key_or_group: str(o.value()) for o in mine if o.key_or_group in GROUPS}
     for group, option in chosen.items():
-        known = [*names_of(group), *(["auto"] if choices()[group] == "auto" else [])]
+        known = list(dict.fromkeys([*names_of(group), *(["auto"] if choices()[group] == "auto" else [])]))
         if option not in known:
             raise unknown(GROUPS[group], option, known)
     for override in mine:

@@ -75,7 +75,7 @@ class Model:
 
 @dataclass
 class Engine:
-    name: str = "eager"
+    name: str = "auto"
     device: str = field(default="auto", metadata=about("auto | cpu | cuda"))
     batch: int | None = field(default=None, metadata=about("most jobs computed together; null: all that are ready"))
 

@@ -32,7 +32,7 @@ COLUMNS = (
     *("bytes_up", "bytes_down", "bytes_peer", "staleness_mean", "staleness_max"),
 )
 TIMES = ("wall_seconds", "train_seconds", "aggregate_seconds")  # differ when a run is repeated
-EXTRA = {"group", "command", "created"}  # in config.yaml beside the keys of a run
+EXTRA = {"group", "command", "created", "engine_why"}  # in config.yaml beside the keys of a run
 Row = dict[str, float]
 
 

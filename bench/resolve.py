@@ -108,7 +108,7 @@ def fields_of(group: str, option: str) -> list[str]:
     """What can be set below a group once the option is chosen."""
     if group in registry.BASES and option != "auto":
         return list(registry.defaults(registry.classes(group)[option]))
-    if option == "auto":
+    if option == "auto" and option not in options(group):
         return list(dict.fromkeys(f for name in names_of(group) for f in fields_of(group, name)))
     return [] if group == "protocol" else [key for key in options(group)[option] if key != "name"]
 

@@ -38,15 +38,17 @@ def run(
     record = Record.reopen(resume) if resume else None
     logger, result = None, None
 
-    def folder() -> Path:
+    def folder(chosen: Mapping[str, Any]) -> Path:
         nonlocal record
-        record = record or Record.create(config)
+        record = record or Record.create(chosen)
         return record.folder
 
     try:
         parts = build(config, folder)
+        config = dict(parts.config)
         record = record or Record.create(config)
-        print(f"size       {parts.model['parameters']:,} parameters\nengine     {parts.loop.engine.name}", flush=True)
+        print(f"size       {parts.model['parameters']:,} parameters", flush=True)
+        print(f"engine     {parts.loop.engine.name} ({config['engine_why']})", flush=True)
         expected = _forecast(config, parts, record, smaller)
         logger = tracking.start(config, record.folder)
         try:
@@ -186,6 +188,7 @@ def _result(config: Mapping[str, Any], parts: Parts, record: Record) -> dict[str
         "data": parts.data,
         "model": parts.model,
         "engine": parts.loop.engine.name,
+        "engine_why": config["engine_why"],
         "dropped": parts.loop.dropped,
         "weights_sha256": facts.digest(parts.loop.server["w"]),
         **facts.surroundings(),

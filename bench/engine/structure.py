@@ -41,4 +41,4 @@ def _stranger(layer: nn.Module) -> str | None:
             known = layer.p == 0
         case _:
             known = type(layer) in (nn.Linear, nn.ReLU, *NOTHING)
-    return None if known else f"it contains {layer}"
+    return None if known else f"it contains {type(layer).__name__ if list(layer.children()) else layer}"

@@ -1,0 +1,77 @@
+"""engine=auto: which engine suits a model and the sizes of a run; the algorithm has no say in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from bench.batches import Batches
+from bench.engine import structure
+from bench.engine.base import Engine
+from bench.engine.cohort import Cohort, stack_size
+from bench.engine.eager import Eager
+from bench.errors import UserError
+from bench.flat import Layout
+
+LEAST_STACK = 8  # smaller stacks of devices are no faster than one after the other (measured: 1.3 to 5 times from here)
+LEAST_STEPS = 3000  # the first vmap of a process imports 800 modules of torch, which takes seconds
+IMAGES = (nn.Conv2d, nn.MaxPool2d, nn.AdaptiveAvgPool2d)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a run has to do."""
+
+    together: int  # devices that may be trained in one call
+    steps: int  # local steps of all devices in all rounds
+
+
+def engine(name: str, module: nn.Module, layout: Layout, batches: Batches, work: Work) -> tuple[Engine, str]:
+    """The engine that was asked for or, with `auto`, the one that suits; and why it was taken."""
+    match name:
+        case "eager":
+            return Eager(module, layout, batches), "as asked"
+        case "chain":
+            return chain(module, layout, batches), "as asked"
+        case "cohort":
+            return Cohort(module, layout, batches), "as asked"
+    layers = structure.chain(module)
+    if not isinstance(layers, str):
+        return chain(module, layout, batches), "the model is a chain of known layers"
+    if reason := _not_stacked(layout, batches, work):
+        return Eager(module, layout, batches), f"no chain, since {layers}; {reason}"
+    try:
+        made = Cohort(module, layout, batches)
+    except UserError as error:
+        return Eager(module, layout, batches), f"no chain, since {layers}; {_why(error)}"
+    return made, f"no chain, since {layers}, but small enough to train {made.stack} devices at once"
+
+
+def chain(module: nn.Module, layout: Layout, batches: Batches) -> Engine:
+    layers = structure.chain(module)
+    if isinstance(layers, str):
+        raise UserError(f"engine=chain cannot train this model: {layers}. Take engine=auto, which finds one that can.")
+    if any(isinstance(layer, IMAGES) for layer in layers):
+        from bench.engine.conv import Convolutional
+
+        return Convolutional(module, layout, batches)
+    from bench.engine.dense import Dense
+
+    return Dense(module, layout, batches)
+
+
+def _not_stacked(layout: Layout, batches: Batches, work: Work) -> str | None:
+    stack = stack_size(layout, batches)
+    if stack < LEAST_STACK:
+        return f"its models and batches are too large or too few to train {LEAST_STACK} devices at once"
+    if 2 * work.together < stack:
+        return f"too few devices train together ({work.together})"
+    if work.steps < LEAST_STEPS:
+        return f"{work.steps} local steps are too few for vmap to pay"
+    return None
+
+
+def _why(error: UserError) -> str:
+    """The reason in a refusal of engine=cohort."""
+    return str(error).partition(": ")[2].partition(". Take")[0]

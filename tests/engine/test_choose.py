@@ -1,0 +1,131 @@
+"""engine=auto, and the engine a record names."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from torch import nn
+
+from bench import replay
+from bench.batches import Batches
+from bench.engine import choose
+from bench.engine.choose import Work, engine
+from bench.errors import UserError
+from bench.flat import Layout
+from bench.main import command
+from bench.models import deep
+from bench.record import load_all
+
+LARGE = Work(together=64, steps=10**6)
+
+
+class Net(nn.Module):
+    classifier = True
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def training_step(self, batch, batch_idx):
+        return nn.functional.cross_entropy(self.net(batch[0]), batch[1], reduction="none")
+
+
+def chosen(name, net, shape, work=LARGE, devices=64):
+    x, y = torch.zeros(devices, *shape), torch.zeros(devices, dtype=torch.long)
+    clients = np.split(np.arange(devices), devices)
+    batches = Batches(x, y, clients, lambda x: x, batch_size=8, classes=10, seed=0)
+    module = Net(net)
+    return engine(name, module, Layout(module), batches, work)
+
+
+def mlp():
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+
+
+def lenet():
+    return nn.Sequential(nn.Conv2d(1, 2, 3), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(18, 10))
+
+
+def normalised():
+    return nn.Sequential(nn.Linear(64, 32), nn.GroupNorm(4, 32), nn.ReLU(), nn.Linear(32, 10))
+
+
+def residual(width):
+    return deep.resnet20({"width": width}, (3, 16, 16), 10)
+
+
+def test_a_chain_is_taken_for_models_that_are_one():
+    for net, shape, kind in ((mlp(), (64,), "Dense"), (lenet(), (1, 8, 8), "Convolutional")):
+        found, why = chosen("auto", net, shape)
+        assert (found.name, type(found).__name__) == ("chain", kind)
+        assert "chain" in why
+
+
+def test_small_models_that_are_no_chain_are_stacked():
+    found, why = chosen("auto", normalised(), (64,))
+    assert found.name == "cohort"
+    assert "it contains GroupNorm(4, 32" in why
+    assert "64 devices at once" in why
+
+
+@pytest.mark.parametrize(
+    ("net", "shape", "work", "reason"),
+    [
+        (
+            residual(1.0),
+            (3, 16, 16),
+            LARGE,
+            "bias=True); its models and batches are too large",
+        ),
+        (normalised(), (64,), Work(together=3, steps=10**6), "too few devices train together (3)"),
+        (normalised(), (64,), Work(together=64, steps=20), "20 local steps"),
+        (nn.Sequential(nn.Dropout(0.5), nn.Linear(64, 10)), (64,), LARGE, "random numbers of their own"),
+    ],
+)
+def test_everything_else_is_left_to_autograd_and_it_says_why(net, shape, work, reason):
+    found, why = chosen("auto", net, shape, work)
+    assert found.name == "eager"
+    assert reason in why
+    assert "\n" not in why
+
+
+def test_a_chain_of_what_is_none_is_refused_with_the_reason():
+    with pytest.raises(UserError, match=r"engine=chain cannot .* it contains Block\. Take engine=auto"):
+        chosen("chain", nn.Sequential(deep.Block(3, 4, 1), nn.Flatten(), nn.Linear(1024, 10)), (3, 16, 16))
+
+
+@pytest.mark.parametrize("name", ["eager", "chain", "cohort"])
+def test_what_is_asked_for_is_taken(name):
+    found, why = chosen(name, mlp(), (64,), Work(together=1, steps=1))
+    assert (found.name, why) == (name, "as asked")
+
+
+def test_the_choice_is_printed_and_recorded_and_a_replay_keeps_it(capsys, monkeypatch):
+    assert command(["rounds=1", "clients=4", "cohort=2", "logger=none"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("engine")]
+    assert line == "engine     chain (the model is a chain of known layers)"
+    (run,) = load_all(Path("runs"))
+    assert run.config["engine"]["name"] == "chain"
+    assert (run.result["engine"], run.result["engine_why"]) == ("chain", "the model is a chain of known layers")
+    asked = []
+    whole = choose.engine
+    monkeypatch.setattr(choose, "engine", lambda name, *rest: asked.append(name) or whole(name, *rest))
+    assert replay.main([str(run.folder)]) == 0
+    assert asked == ["chain"]
+    assert "identical" in capsys.readouterr().out
+
+
+def test_a_resumed_run_goes_on_with_its_engine_whatever_auto_would_say_now(capsys):
+    assert command(["rounds=2", "clients=4", "cohort=2", "engine=eager", "logger=none"]) == 0
+    (run,) = load_all(Path("runs"))
+    (run.folder / "result.json").unlink()
+    for given in ("engine=cohort", "engine=chain"):
+        assert command([f"resume={run.folder}", given]) == 2
+        assert "was run with engine=eager" in capsys.readouterr().err
+    assert command([f"resume={run.folder}", "engine=auto"]) == 0
+    (again,) = load_all(Path("runs"))
+    assert again.result["engine"] == "eager"
+    assert again.result["weights_sha256"] == run.result["weights_sha256"]
+    assert yaml.safe_load((run.folder / "config.yaml").read_text())["engine"]["name"] == "eager"
