@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ def build(config: Mapping[str, Any], folder: Callable[[Mapping[str, Any]], Path]
     why = config.get("engine_why") or why
     config = {**config, "engine": {**config["engine"], "name": engine.name}, "engine_why": why}
     w0 = layout.flatten(trainable(module))
-    prerun = Prerun(lambda recorder: make(recorder), folder and (lambda: folder(config)))
+    prerun = Prerun(lambda recorder: make(recorder), partial(folder, config) if folder else None)
     fed = Fed(
         clients=config["clients"],
         cohort=config["cohort"],

@@ -44,7 +44,7 @@ def _again(run: Run) -> tuple[list[Row], str]:
 
     with ExitStack() as stack:
 
-        def folder() -> Path:
+        def folder(_: object) -> Path:
             return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="replay-", dir=run.folder)))
 
         loop = build(run.config, folder).loop
