@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -13,8 +14,12 @@ from algorithms.base import Algorithm, Fed
 from bench import budget, models
 from bench.batches import Batches
 from bench.clock import Devices, Population
+from bench.engine import count
+from bench.engine.base import Engine, Trains
 from bench.engine.eager import Eager
 from bench.engine.head import HeadFit
+from bench.engine.pool import Here, Spread, Workers
+from bench.engine.site import Site
 from bench.errors import UserError
 from bench.evaluate import Evaluate
 from bench.figures import Figures
@@ -35,87 +40,141 @@ class Parts:
     data: dict[str, Any]  # facts for the record
     model: dict[str, Any]
     module: nn.Module
+    workers: Workers  # to be closed when the run is over
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What every process that takes part in a run holds."""
+
+    loaded: Loaded
+    clients: list[np.ndarray]  # the samples of each device
+    remark: str | None  # the partition's
+    device: torch.device
+
+    @classmethod
+    def load(cls, config: Mapping[str, Any]) -> Ground:
+        torch.set_num_threads(1)  # two threads in each of two processes make a step fifty times slower
+        seed = config["seed"]
+        loaded: Loaded = create(config["dataset"]).load()
+        if config["val_fraction"]:
+            loaded = loaded.with_validation(config["val_fraction"], stream(seed, "validation"))
+        partition = create(config["partition"])
+        clients = partition.split(loaded.train.y.numpy(), config["clients"], stream(seed, "partition"))
+        return cls(loaded, clients, partition.remark(clients), _device(config["engine"]["device"]))
+
+    def site(self, config: Mapping[str, Any]) -> Site:
+        loaded, seed = self.loaded, config["seed"]
+
+        def inputs(x: Tensor) -> Tensor:
+            return loaded.inputs(x, config["normalise"], dtype)
+
+        net = models.build(config["model"], loaded.shape, loaded.classes, stream(seed, "init"))
+        from bench.module import local_module  # Lightning takes seven seconds: only once little is left to refuse
+
+        module = local_module(config["model"], net).to(self.device)
+        layout = Layout(module)
+        w0 = layout.flatten(trainable(module))
+        dtype = w0.dtype
+        batches = Batches(
+            loaded.train.x.to(self.device),
+            loaded.train.y.to(self.device),
+            self.clients,
+            inputs,
+            loaded.augment if loaded.augments else None,
+            batch_size=config["batch_size"],
+            classes=loaded.classes,
+            seed=seed,
+            local_unit=config["local_unit"],
+        )
+        fed = Fed(
+            clients=config["clients"],
+            cohort=config["cohort"],
+            rounds=config["rounds"],
+            epochs=config["epochs"],
+            lr=config["lr"],
+            momentum=config["momentum"],
+            decay=config["weight_decay"],
+            samples=w0.new_tensor([len(c) for c in self.clients]),
+            layout=layout,
+            layer_outputs=LayerOutputs(module, layout, loaded, inputs),
+            fit_head=HeadFit(module, layout),
+        )
+        x, y = _test(loaded, config["test_samples"])
+        evaluate = Evaluate(module, layout, x.to(self.device), y.to(self.device), inputs)
+        return Site(_engine(module, layout, batches), fed, evaluate)
+
+
+def _engine(module: nn.Module, layout: Layout, batches: Batches) -> Engine:
+    return Eager(module, layout, batches)
 
 
 def build(config: Mapping[str, Any]) -> Parts:
-    torch.set_num_threads(1)  # two threads in each of two processes make a step fifty times slower
-    device, seed = _device(config["engine"]["device"]), config["seed"]
-    loaded: Loaded = create(config["dataset"]).load()
-    if config["val_fraction"]:
-        loaded = loaded.with_validation(config["val_fraction"], stream(seed, "validation"))
-    partition = create(config["partition"])
-    clients = partition.split(loaded.train.y.numpy(), config["clients"], stream(seed, "partition"))
-    budget.check(config, loaded, [len(client) for client in clients], device)
-
-    def inputs(x: Tensor) -> Tensor:
-        return loaded.inputs(x, config["normalise"], dtype)
-
-    net = models.build(config["model"], loaded.shape, loaded.classes, stream(seed, "init"))
-    from bench.module import local_module  # Lightning takes seven seconds: only once little is left to refuse
-
-    module = local_module(config["model"], net).to(device)
-    layout = Layout(module)
-    dtype = layout.flatten(trainable(module)).dtype
-    batches = Batches(
-        loaded.train.x.to(device),
-        loaded.train.y.to(device),
-        clients,
-        inputs,
-        loaded.augment if loaded.augments else None,
-        batch_size=config["batch_size"],
-        classes=loaded.classes,
-        seed=seed,
-        local_unit=config["local_unit"],
-    )
-    facts = {"name": config["model"]["name"], "parameters": layout.size}
-    if config["model"]["name"] == "custom":
-        some = batches.load(torch.arange(min(max(2, config["batch_size"]), len(loaded.train)), device=device))
-        facts |= {"name": config["model"]["target"], "loss": try_out(module, some, loaded.classes)}
-    engine = Eager(module, layout, batches)
+    ground = Ground.load(config)
+    samples = [len(client) for client in ground.clients]
+    budget.check(config, ground.loaded, samples, ground.device)
+    alone = ground.site(config)
+    engine: Trains = alone.engine
+    module, layout, batches = alone.engine.module, engine.layout, engine.batches
+    facts = _model(config, module, layout, batches)
     w0 = layout.flatten(trainable(module))
-    fed = Fed(
-        clients=config["clients"],
-        cohort=config["cohort"],
-        rounds=config["rounds"],
-        epochs=config["epochs"],
-        lr=config["lr"],
-        momentum=config["momentum"],
-        decay=config["weight_decay"],
-        samples=w0.new_tensor([len(c) for c in clients]),
-        layout=layout,
-        trace=Prerun(lambda recorder: make(recorder)),
-        layer_outputs=LayerOutputs(module, layout, loaded, inputs),
-        fit_head=HeadFit(module, layout),
-    )
-    devices = Devices(config["clients"], seed, config["sampling"], Population(**config["devices"]))
+    devices = Devices(config["clients"], config["seed"], config["sampling"], Population(**config["devices"]))
 
     def make(algo: Algorithm) -> FederatedLoop:
         return FederatedLoop(algo, fed, engine, devices, rules(config, algo, fed), w0)
 
+    fed = replace(alone.fed, trace=Prerun(lambda recorder: make(recorder)))
+    site = replace(alone, fed=fed)
     try:
-        loop = make(create(config["algo"]))
+        algo = create(config["algo"])
+        number = count.workers(config, layout.size, samples, rules(config, algo, fed), ground.device)
+        workers = start(config, site, number)
+        engine = alone.engine if isinstance(workers, Here) else Spread(alone.engine, workers)
+        loop = make(algo)
     except UserError:
         raise
     except ValueError as error:  # a method that cannot work with this model
         raise UserError(f"{error}.") from None
-    x, y = _test(loaded, config["test_samples"])
-    evaluate = Evaluate(module, layout, x.to(device), y.to(device), inputs)
     return Parts(
         loop=loop,
-        evaluate=Figures(loop, evaluate, stream(seed, "watched")),
+        evaluate=Figures(loop, alone.evaluate, workers, stream(config["seed"], "watched")),
         data={
             "name": config["dataset"]["name"],
-            "source": loaded.source,
-            "train": len(loaded.train),
-            "test": len(y),
-            "classes": loaded.classes,
-            "clients": len(clients),
-            "samples_per_client": [min(map(len, clients)), max(map(len, clients))],
-            "deviation": " ".join(filter(None, (loaded.deviation, partition.remark(clients)))) or None,
+            "source": ground.loaded.source,
+            "train": len(ground.loaded.train),
+            "test": len(alone.evaluate.y),
+            "classes": ground.loaded.classes,
+            "clients": len(samples),
+            "samples_per_client": [min(samples), max(samples)],
+            "deviation": " ".join(filter(None, (ground.loaded.deviation, ground.remark))) or None,
         },
         model=facts,
         module=module,
+        workers=workers,
     )
+
+
+def start(config: Mapping[str, Any], site: Site, number: int) -> Workers:
+    """Before anything starts threads, since the workers are forked."""
+    address = config["engine"]["address"]
+    if address != "local":
+        from bench.engine.ray import Actors
+
+        return Actors(config, site, number, address)
+    if number == 1:
+        return Here(site)
+    from bench.engine.process import Forked
+
+    return Forked(site, number)
+
+
+def _model(config: Mapping[str, Any], module: nn.Module, layout: Layout, batches: Batches) -> dict[str, Any]:
+    """Facts for the record; a user's own module is tried out."""
+    facts = {"name": config["model"]["name"], "parameters": layout.size}
+    if config["model"]["name"] == "custom":
+        some = batches.load(torch.arange(min(max(2, config["batch_size"]), len(batches.y)), device=batches.y.device))
+        facts |= {"name": config["model"]["target"], "loss": try_out(module, some, batches.classes)}
+    return facts
 
 
 def _device(name: str) -> torch.device:

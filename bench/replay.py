@@ -50,6 +50,7 @@ def _again(run: Run) -> tuple[list[Row], str]:
         print(f"it diverges in round {error.facts['round']}, recorded: {run.result and run.result.get('diverged')}")
     finally:
         progress.end()
+        parts.workers.close()
     return rows, facts.digest(loop.server["w"])
 
 

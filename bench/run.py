@@ -33,7 +33,7 @@ def run(config: dict[str, Any], *, resume: Path | None = None) -> dict[str, Any]
     """
     tracking.check(config["logger"])
     record = Record.reopen(resume) if resume else None
-    logger, result = None, None
+    logger, result, parts = None, None, None
     try:
         parts = build(config)
         record = record or Record.create(config)
@@ -52,6 +52,8 @@ def run(config: dict[str, Any], *, resume: Path | None = None) -> dict[str, Any]
             print(f"Stopped after round {rounds}. To go on: python bench.py resume={record.folder}", flush=True)
         raise
     finally:
+        if parts is not None:
+            parts.workers.close()
         tracking.finish(logger, result)
         if record is not None:
             record.close()
@@ -154,6 +156,7 @@ def _result(config: Mapping[str, Any], parts: Parts, record: Record) -> dict[str
         "data": parts.data,
         "model": parts.model,
         "engine": parts.loop.engine.name,
+        "workers": parts.workers.count,
         "dropped": parts.loop.dropped,
         "weights_sha256": facts.digest(parts.loop.server["w"]),
         **facts.surroundings(),
