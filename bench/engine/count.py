@@ -36,6 +36,6 @@ def _job_seconds(config: Mapping[str, Any], size: int, samples: Sequence[int]) -
 def _cores(address: str) -> int:
     if address == "local":
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    from bench.engine import ray
+    from bench.engine.ray import cores
 
-    return ray.cores(address)
+    return cores(address)

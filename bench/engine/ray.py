@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import sys
@@ -61,7 +62,7 @@ def connect(address: str) -> Any:
     if address != "auto":
         _reach(address)
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:  # Ray has several kinds, none of its own
         text = str(error).strip().partition("\n")[0].rstrip(".")
         raise UserError(

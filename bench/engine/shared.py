@@ -61,7 +61,8 @@ def read(data: bytes, get: Get) -> Any:
 
 
 def to_bytes(value: Tensor) -> np.ndarray:
-    found: np.ndarray = value.contiguous().reshape(-1).view(torch.uint8).numpy()
+    flat = value.contiguous().reshape(-1)
+    found: np.ndarray = flat.as_strided(flat.shape, (1,)).view(torch.uint8).numpy()  # one number may have stride 0
     return found
 
 
