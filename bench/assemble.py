@@ -128,7 +128,7 @@ def build(config: Mapping[str, Any]) -> Parts:
     try:
         algo = create(config["algo"])
         number = count.workers(config, layout.size, samples, rules(config, algo, fed), ground.device)
-        workers = start(config, site, number)
+        workers = _start(config, site, number)
         engine = alone.engine if isinstance(workers, Here) else Spread(alone.engine, workers)
         loop = make(algo)
     except UserError:
@@ -154,9 +154,13 @@ def build(config: Mapping[str, Any]) -> Parts:
     )
 
 
-def start(config: Mapping[str, Any], site: Site, number: int) -> Workers:
+def _start(config: Mapping[str, Any], site: Site, number: int) -> Workers:
     """Before anything starts threads, since the workers are forked."""
-    address = config["engine"]["address"]
+    asked, address = config["engine"]["workers"], config["engine"]["address"]
+    if site.evaluate.y.device.type != "cpu":
+        if (asked or 1) > 1 or address != "local":
+            print("workers    1: on a GPU one process trains all devices; engine.device=cpu takes more", flush=True)
+        return Here(site)
     if address != "local":
         from bench.engine.ray import Actors
 
