@@ -13,6 +13,7 @@ from bench.evaluate import Evaluate
 from bench.loop import FederatedLoop
 
 WATCHED = 10  # devices whose own models are tested while the run goes on; at its end all are
+WORTHWHILE = 5e7  # parameters times test samples from which on several processes are faster
 
 
 class Figures:
@@ -46,7 +47,8 @@ class Figures:
         models = deployed.reshape(-1, deployed.shape[-1])
         chunks = self.evaluate.chunks
         pieces = len(models) * chunks
-        parts = cut([1] * pieces, self.workers.count)
+        worthwhile = models.numel() * len(self.evaluate.y) >= WORTHWHILE
+        parts = cut([1] * pieces, self.workers.count if worthwhile else 1)
         calls = [(models[first // chunks : -(-last // chunks)], first, last) for first, last in parts]
         sums = torch.cat([part.clone() for part in self.workers.map("test", calls)])
         loss, right = (sums.view(len(models), chunks, 2).sum(1) / len(self.evaluate.y)).mean(0).tolist()

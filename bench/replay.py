@@ -39,7 +39,8 @@ def main(argv: Sequence[str]) -> int:
 def _again(run: Run) -> tuple[list[Row], str]:
     from bench.assemble import build
 
-    parts, progress, rows = build(run.config), Progress(), []
+    here = run.config["engine"] | {"workers": None, "address": "local"}  # where it is computed does not change it
+    parts, progress, rows = build(run.config | {"engine": here}), Progress(), []
     loop, rounds = parts.loop, max(len(run.rows), 1)
     progress.begin(0.0)
     try:

@@ -116,6 +116,9 @@ class Actors:
         self._wait()
 
     def map(self, name: str, calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+        if len(calls) == 1 < self.count:
+            yield getattr(self.site, name)(*calls[0])
+            return
         todo, answers = list(range(len(calls))), dict[int, Any]()
         at_work: dict[Any, tuple[int, int]] = {}  # what will be answered: by which actor, to which call
         idle, deaths = list(range(self.count)), 0

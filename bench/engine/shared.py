@@ -67,6 +67,8 @@ def to_bytes(value: Tensor) -> np.ndarray:
 
 
 def from_bytes(content: np.ndarray, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
+    if not len(content):
+        return torch.empty(shape, dtype=dtype)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(content).view(dtype).view(shape)

@@ -12,14 +12,14 @@ import pytest
 import torch
 
 from algorithms.base import Algorithm
-from bench import facts
+from bench import facts, replay
 from bench.assemble import build
 from bench.engine.pool import cut
 from bench.engine.shared import Arena
 from bench.errors import UserError
 from bench.loop import FederatedLoop
-from bench.main import plan, store
-from bench.record import Record
+from bench.main import command, plan, store
+from bench.record import Record, load
 from bench.run import run
 
 ROOT = Path(__file__).parents[2]
@@ -88,6 +88,7 @@ def test_the_number_of_workers_changes_no_bit(name, parts):
 
 def test_a_test_set_of_many_chunks_gives_the_same_figures(parts, monkeypatch):
     monkeypatch.setattr("bench.evaluate.CHUNK", 50)
+    monkeypatch.setattr("bench.figures.WORTHWHILE", 0)
     alone, several = parts("engine.workers=1"), parts("engine.workers=3")
     assert alone.evaluate.evaluate.chunks == 8
     assert alone.evaluate(True) == several.evaluate(True)
@@ -256,9 +257,12 @@ def test_a_run_goes_on_with_another_number_of_workers(monkeypatch):
         patch.setattr(Record, "append", stop)
         run(config(*keys, "engine.workers=3", "out=stopped"))
     (folder,) = Path("stopped").iterdir()
-    found = run(config(*keys, "engine.workers=2", "out=stopped"), resume=folder)
+    assert command([f"resume={folder}", "engine.workers=0"]) == 2
+    assert command([f"resume={folder}", "engine.workers=2"]) == 0
+    found = load(folder).result
     assert found["weights_sha256"] == expected["weights_sha256"]
     assert (found["workers"], expected["workers"]) == (2, 1)
+    assert replay.main([str(folder)]) == 0
 
 
 def test_parts_weigh_about_the_same_and_none_is_empty():

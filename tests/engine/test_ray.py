@@ -4,10 +4,12 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from bench.engine import ray as actors
 from bench.errors import UserError
@@ -36,39 +38,37 @@ def outcome(parts, kill=False):
 store()
 ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=sys.argv[1])
 for keys in (["algo=fedagg"], ["algo=fedbabu", "partition=classes", "partition.per_client=3"]):
-    first, second = (plan([*sys.argv[2:], *keys, *more], False)[0] for more in ([], ["engine.workers=2", "engine.address=auto"]))
-    parts = build(second)
+    keys = [*sys.argv[2:], *keys]
+    parts = build(plan([*keys, "engine.workers=2", "engine.address=auto"], False)[0])
     assert parts.workers.count == 2 and parts.loop.engine.places == 2
-    assert outcome(parts, kill=True) == outcome(build(first)), keys
+    assert outcome(parts, kill=True) == outcome(build(plan(keys, False)[0])), keys
     print("same", flush=True)
 """
 
 
-def without_ray():
+def needs_ray():
     return pytest.mark.skipif(
         importlib.util.find_spec("ray") is None, reason="Ray is not installed: pip install .[ray]"
     )
 
 
 @pytest.mark.slow
-@without_ray()
-def test_two_actors_one_of_them_killed_give_the_bits_of_one_process(tmp_path_factory):
-    folder = Path(os.path.realpath(tmp_path_factory.mktemp("r")))  # Ray's sockets need a short path
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(folder), *SMALL],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "RAY_AUTH_MODE": "disabled", "HOME": str(folder)},
-        capture_output=True,
-        text=True,
-        timeout=400,
-    )
+@needs_ray()
+def test_two_actors_one_of_them_killed_give_the_bits_of_one_process():
+    with tempfile.TemporaryDirectory(prefix="ray") as folder:  # Ray's sockets need a short path
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, folder, *SMALL],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "RAY_AUTH_MODE": "disabled", "HOME": folder},
+            capture_output=True,
+            text=True,
+            timeout=400,
+        )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("same") == 2
     assert done.stderr.count("warning: a Ray actor died") == 2
 
 
 def test_messages_come_out_as_they_went_in():
-    import torch
-
     rows = torch.arange(6.0).expand(4, 6)
     found = actors.unpack(actors.pack({"rows": rows, "one": torch.tensor(2.0).expand(3), "none": torch.zeros(0, 2)}))
     assert torch.equal(found["rows"], rows) and torch.equal(found["one"], torch.full((3,), 2.0))
@@ -81,7 +81,7 @@ def test_without_ray_the_command_that_installs_it_is_named(monkeypatch, capsys):
     assert "pip install '.[ray]'" in capsys.readouterr().err
 
 
-@without_ray()
+@needs_ray()
 @pytest.mark.parametrize("address", ["ray://127.0.0.1:9", "ray://127.0.0.1:99999"])
 def test_a_cluster_that_does_not_answer_is_said_within_seconds(address):
     begin = time.monotonic()
@@ -90,7 +90,7 @@ def test_a_cluster_that_does_not_answer_is_said_within_seconds(address):
     assert time.monotonic() - begin < 60  # Ray's import on a busy machine
 
 
-@without_ray()
+@needs_ray()
 def test_a_machine_that_is_in_no_cluster_is_told_how_to_begin_one(monkeypatch, tmp_path):
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
