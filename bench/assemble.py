@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -15,8 +16,11 @@ from algorithms.base import Algorithm, Fed
 from bench import budget, models
 from bench.batches import Batches
 from bench.clock import Devices, Population
-from bench.engine import choose
+from bench.engine import choose, count
+from bench.engine.base import Trains
 from bench.engine.head import HeadFit
+from bench.engine.pool import Here, Spread, Workers
+from bench.engine.site import Site
 from bench.errors import UserError
 from bench.evaluate import Evaluate
 from bench.figures import Figures
@@ -41,93 +45,125 @@ class Parts:
     prerun: Prerun
     memory: budget.Need  # bytes, by what they are for
     config: Mapping[str, Any]  # to record: with the engine that was chosen, so that a resume takes the same one
+    workers: Workers  # to be closed when the run is over
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What every process that takes part in a run holds."""
+
+    loaded: Loaded
+    clients: list[np.ndarray]  # the samples of each device
+    remark: str | None  # the partition's
+    device: torch.device
+
+    @classmethod
+    def load(cls, config: Mapping[str, Any]) -> Ground:
+        torch.set_num_threads(1)  # two threads in each of two processes make a step fifty times slower
+        seed = config["seed"]
+        loaded: Loaded = create(config["dataset"]).load()
+        if config["val_fraction"]:
+            loaded = loaded.with_validation(config["val_fraction"], stream(seed, "validation"))
+        partition = create(config["partition"])
+        clients = partition.split(loaded.train.y.numpy(), config["clients"], stream(seed, "partition"))
+        return cls(loaded, clients, partition.remark(clients), _device(config["engine"]["device"]))
+
+    def site(self, config: Mapping[str, Any]) -> tuple[Site, str]:
+        """Also says why it has its engine."""
+        loaded, seed = self.loaded, config["seed"]
+
+        def inputs(x: Tensor) -> Tensor:
+            return loaded.inputs(x, config["normalise"], dtype)
+
+        net = models.build(config["model"], loaded.shape, loaded.classes, stream(seed, "init"))
+        from bench.module import local_module  # Lightning takes seven seconds: only once little is left to refuse
+
+        module = local_module(config["model"], net).to(self.device)
+        layout = Layout(module)
+        w0 = layout.flatten(trainable(module))
+        dtype = w0.dtype
+        batches = Batches(
+            loaded.train.x.to(self.device),
+            loaded.train.y.to(self.device),
+            self.clients,
+            inputs,
+            loaded.augment if loaded.augments else None,
+            batch_size=config["batch_size"],
+            classes=loaded.classes,
+            seed=seed,
+            local_unit=config["local_unit"],
+        )
+        fed = Fed(
+            clients=config["clients"],
+            cohort=config["cohort"],
+            rounds=config["rounds"],
+            epochs=config["epochs"],
+            lr=config["lr"],
+            momentum=config["momentum"],
+            decay=config["weight_decay"],
+            samples=w0.new_tensor([len(c) for c in self.clients]),
+            layout=layout,
+            layer_outputs=LayerOutputs(module, layout, loaded, inputs),
+            fit_head=HeadFit(module, layout),
+        )
+        x, y = _test(loaded, config["test_samples"])
+        evaluate = Evaluate(module, layout, x.to(self.device), y.to(self.device), inputs)
+        engine, why = choose.engine(config["engine"]["name"], module, layout, batches, _work(config, batches))
+        return Site(engine, fed, evaluate), why
 
 
 def build(config: Mapping[str, Any], folder: Callable[[Mapping[str, Any]], Path] | None = None) -> Parts:
     """`folder` makes or names the run's own, should something large have to be kept there."""
-    torch.set_num_threads(1)  # two threads in each of two processes make a step fifty times slower
-    device, seed = _device(config["engine"]["device"]), config["seed"]
-    loaded: Loaded = create(config["dataset"]).load()
-    if config["val_fraction"]:
-        loaded = loaded.with_validation(config["val_fraction"], stream(seed, "validation"))
-    partition = create(config["partition"])
-    clients = partition.split(loaded.train.y.numpy(), config["clients"], stream(seed, "partition"))
-    memory = budget.check(config, loaded, [len(client) for client in clients], device)
-
-    def inputs(x: Tensor) -> Tensor:
-        return loaded.inputs(x, config["normalise"], dtype)
-
-    net = models.build(config["model"], loaded.shape, loaded.classes, stream(seed, "init"))
-    from bench.module import local_module  # Lightning takes seven seconds: only once little is left to refuse
-
-    module = local_module(config["model"], net).to(device)
-    layout = Layout(module)
-    dtype = layout.flatten(trainable(module)).dtype
-    batches = Batches(
-        loaded.train.x.to(device),
-        loaded.train.y.to(device),
-        clients,
-        inputs,
-        loaded.augment if loaded.augments else None,
-        batch_size=config["batch_size"],
-        classes=loaded.classes,
-        seed=seed,
-        local_unit=config["local_unit"],
-    )
-    facts = {"name": config["model"]["name"], "parameters": layout.size}
-    if config["model"]["name"] == "custom":
-        some = batches.load(torch.arange(min(max(2, config["batch_size"]), len(loaded.train)), device=device))
-        facts |= {"name": config["model"]["target"], "loss": try_out(module, some, loaded.classes)}
-    engine, why = choose.engine(config["engine"]["name"], module, layout, batches, _work(config, batches))
-    why = config.get("engine_why") or why
-    config = {**config, "engine": {**config["engine"], "name": engine.name}, "engine_why": why}
+    ground = Ground.load(config)
+    samples = [len(client) for client in ground.clients]
+    memory = budget.check(config, ground.loaded, samples, ground.device)
+    alone, why = ground.site(config)
+    config = {
+        **config,
+        "engine": {**config["engine"], "name": alone.engine.name},
+        "engine_why": config.get("engine_why") or why,
+    }
+    engine: Trains = alone.engine
+    module, layout, batches = alone.engine.module, engine.layout, engine.batches
+    facts = _model(config, module, layout, batches)
     w0 = layout.flatten(trainable(module))
-    prerun = Prerun(lambda recorder: make(recorder), partial(folder, config) if folder else None)
-    fed = Fed(
-        clients=config["clients"],
-        cohort=config["cohort"],
-        rounds=config["rounds"],
-        epochs=config["epochs"],
-        lr=config["lr"],
-        momentum=config["momentum"],
-        decay=config["weight_decay"],
-        samples=w0.new_tensor([len(c) for c in clients]),
-        layout=layout,
-        trace=prerun,
-        layer_outputs=LayerOutputs(module, layout, loaded, inputs),
-        fit_head=HeadFit(module, layout),
-    )
-    devices = Devices(config["clients"], seed, config["sampling"], Population(**config["devices"]))
+    devices = Devices(config["clients"], config["seed"], config["sampling"], Population(**config["devices"]))
 
     def make(algo: Algorithm) -> FederatedLoop:
         return FederatedLoop(algo, fed, engine, devices, rules(config, algo, fed), w0)
 
+    prerun = Prerun(make, partial(folder, config) if folder else None)
+    fed = replace(alone.fed, trace=prerun)
+    site = replace(alone, fed=fed)
     try:
-        loop = make(create(config["algo"]))
+        algo = create(config["algo"])
+        number = count.workers(config, layout.size, samples, rules(config, algo, fed), ground.device)
+        workers = _start(config, site, number)
+        engine = alone.engine if isinstance(workers, Here) else Spread(alone.engine, workers)
+        loop = make(algo)
     except UserError:
         raise
     except ValueError as error:  # a method that cannot work with this model
         raise UserError(f"{error}.") from None
-    x, y = _test(loaded, config["test_samples"])
-    evaluate = Evaluate(module, layout, x.to(device), y.to(device), inputs)
     return Parts(
         loop=loop,
-        evaluate=Figures(loop, evaluate, stream(seed, "watched")),
+        evaluate=Figures(loop, alone.evaluate, workers, stream(config["seed"], "watched")),
         data={
             "name": config["dataset"]["name"],
-            "source": loaded.source,
-            "train": len(loaded.train),
-            "test": len(y),
-            "classes": loaded.classes,
-            "clients": len(clients),
-            "samples_per_client": [min(map(len, clients)), max(map(len, clients))],
-            "deviation": " ".join(filter(None, (loaded.deviation, partition.remark(clients)))) or None,
+            "source": ground.loaded.source,
+            "train": len(ground.loaded.train),
+            "test": len(alone.evaluate.y),
+            "classes": ground.loaded.classes,
+            "clients": len(samples),
+            "samples_per_client": [min(samples), max(samples)],
+            "deviation": " ".join(filter(None, (ground.loaded.deviation, ground.remark))) or None,
         },
         model=facts,
         module=module,
         prerun=prerun,
         memory=memory,
         config=config,
+        workers=workers,
     )
 
 
@@ -135,6 +171,33 @@ def _work(config: Mapping[str, Any], batches: Batches) -> choose.Work:
     each = sum(batches.steps_per_epoch(client) for client in range(config["clients"])) / config["clients"]
     steps = round(each * config["rounds"] * config["epochs"] * config["cohort"])
     return choose.Work(together=max(config["concurrency"] or 0, config["cohort"]), steps=steps)
+
+
+def _start(config: Mapping[str, Any], site: Site, number: int) -> Workers:
+    """Before anything starts threads, since the workers are forked."""
+    asked, address = config["engine"]["workers"], config["engine"]["address"]
+    if site.evaluate.y.device.type != "cpu":
+        if (asked or 1) > 1 or address != "local":
+            print("workers    1: on a GPU one process trains all devices; engine.device=cpu takes more", flush=True)
+        return Here(site)
+    if address != "local":
+        from bench.engine.ray import Actors
+
+        return Actors(config, site, number, address)
+    if number == 1:
+        return Here(site)
+    from bench.engine.process import Forked
+
+    return Forked(site, number)
+
+
+def _model(config: Mapping[str, Any], module: nn.Module, layout: Layout, batches: Batches) -> dict[str, Any]:
+    """Facts for the record; a user's own module is tried out."""
+    facts = {"name": config["model"]["name"], "parameters": layout.size}
+    if config["model"]["name"] == "custom":
+        some = batches.load(torch.arange(min(max(2, config["batch_size"]), len(batches.y)), device=batches.y.device))
+        facts |= {"name": config["model"]["target"], "loss": try_out(module, some, batches.classes)}
+    return facts
 
 
 def _device(name: str) -> torch.device:

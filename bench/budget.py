@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from algorithms.base import Algorithm, Fed, State
 from algorithms.views import Trace
 from bench import models
+from bench.engine import count
 from bench.errors import UserError
 from bench.flat import Layout
 from bench.registry import create
@@ -26,6 +27,7 @@ from datamodules.base import Loaded, Split
 GB = 1e9
 PROGRAM = 0.3 * GB  # what Lightning, the network's activations and the allocator take beside what is counted here
 GRADIENTS = {"last_gradient", "mean_gradient", "full_gradient"}
+WORKER = 0.05 * GB  # what a worker process does not share; jobs on their way to workers come on top
 Need = dict[str, float]
 
 
@@ -44,7 +46,7 @@ class Sizes:
 def check(config: Mapping[str, Any], loaded: Loaded, samples: Sequence[int], device: torch.device) -> Need:
     """Refuses a run that would not fit; `samples` of each device. Returns the memory it will need."""
     net = outline(config, loaded)
-    memory, disk = estimate(config, loaded, samples, net)
+    memory, disk = estimate(config, loaded, samples, net, device)
     _compare("memory", memory, available(device) + memory["the data"], _advice(memory))
     where = f"a smaller model, fewer clients or another folder than {config['out']} (key out)"
     _compare("disk space", disk, free_disk(Path(config["out"])), where)
@@ -66,7 +68,7 @@ def outline(config: Mapping[str, Any], loaded: Loaded) -> nn.Module:
 
 
 def estimate(
-    config: Mapping[str, Any], loaded: Loaded, samples: Sequence[int], net: nn.Module
+    config: Mapping[str, Any], loaded: Loaded, samples: Sequence[int], net: nn.Module, device: torch.device
 ) -> tuple[Need, dict[str, float]]:
     """Bytes of memory and of disk, by what they are for: the most that the engine, loop and record hold at once."""
     algo: Algorithm = create(config["algo"])
@@ -77,7 +79,9 @@ def estimate(
     size, plan = _sizes(algo, fed), rules(config, algo, fed)
     sync = plan.schedule.concurrency == plan.schedule.buffer
     places = plan.schedule.concurrency
-    batch = min(places, plan.batch or max(1, min(256, 2**25 // layout.size)))
+    local = config["engine"]["address"] == "local"
+    workers = count.workers(config, layout.size, samples, plan, device) if local else 1
+    batch = min(places, plan.together(layout.size, workers))
     waiting = places if sync else min(places, 2 * batch)  # trained, not yet aggregated
     uploads = plan.rounds * (plan.arrivals_per_round or plan.schedule.buffer)
     remembered = min(fed.clients, uploads)
@@ -100,6 +104,7 @@ def estimate(
         "every device's last model": 3.0 * fed.clients * size.model * cached,
         "the mean trace": 2.0 * (2 * fed.epochs + 1) * size.model * ("trace" in algo.need),
         "the program": PROGRAM,
+        f"{workers} workers": (workers * WORKER + training) * (workers > 1),
     }
     between_rounds = 0 if sync else plan.schedule.buffer - 1  # uploads that still wait when a checkpoint is written
     kept += between_rounds * size.upload + fed.clients * size.model * cached

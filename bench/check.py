@@ -6,6 +6,7 @@ import errno
 import math
 import operator
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -46,8 +47,8 @@ NUMBERS = (
 RANGE = ("[lo, hi] with 0 < lo <= hi", lambda v: len(v) == 2 and all(map(_positive, v)) and v[0] <= v[1])
 RULES: dict[str, tuple[str, Test]] = {
     **dict.fromkeys(("rounds", "clients", "cohort", "concurrency", "buffer", "epochs", "batch_size"), COUNT),
-    **dict.fromkeys(("eval_every", "arrivals_per_round", "test_samples", "devices.tau_max", "engine.batch"), COUNT),
-    **dict.fromkeys(("partition.per_client", "partition.min_size"), COUNT),
+    **dict.fromkeys(("eval_every", "arrivals_per_round", "test_samples", "devices.tau_max"), COUNT),
+    **dict.fromkeys(("partition.per_client", "partition.min_size", "engine.batch", "engine.workers"), COUNT),
     **dict.fromkeys(("lr", "virtual_seconds", "model.width", "partition.alpha"), POSITIVE),
     **dict.fromkeys(("devices.seconds_per_step", "devices.max_wait"), POSITIVE),
     **dict.fromkeys(("devices.up", "devices.down", "devices.kinds"), NUMBERS),
@@ -72,6 +73,10 @@ RULES: dict[str, tuple[str, Test]] = {
     "on_divergence": _choice("stop", "drop"),
     "scale": _choice("auto", "paper", "cpu", "smoke"),
     "devices.straggler": _choice("tau", "epochs"),
+    "engine.address": (
+        "local | auto | ray://host:port",
+        lambda v: v in ("local", "auto") or re.fullmatch(r"ray://[^/:\s]+:[0-9]{1,5}", v) is not None,
+    ),
     "engine.device": _choice("auto", "cpu", "cuda"),
     "logger.mode": _choice("offline", "online", "disabled"),
 }

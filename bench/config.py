@@ -78,6 +78,12 @@ class Engine:
     name: str = "auto"
     device: str = field(default="auto", metadata=about("auto | cpu | cuda"))
     batch: int | None = field(default=None, metadata=about("most jobs computed together; null: all that are ready"))
+    workers: int | None = field(
+        default=None, metadata=about("processes that train and evaluate; null: one a core where it pays; same result")
+    )
+    address: str = field(
+        default="local", metadata=about("where they are: local | auto (a Ray cluster this machine is in) | ray://...")
+    )
 
 
 @dataclass

@@ -1,8 +1,8 @@
-"""Test loss and accuracy of what a method deploys."""
+"""The test set, in chunks that are the same however many processes share the work."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -13,34 +13,36 @@ CHUNK = 1024
 
 
 class Evaluate:
-    """Called with one model [P], or with [M, P] whose figures are averaged."""
+    """What models answer to the test samples."""
 
     def __init__(
         self, module: nn.Module, layout: Layout, x: Tensor, y: Tensor, inputs: Callable[[Tensor], Tensor]
     ) -> None:
-        self.module, self.layout, self.x, self.y, self.inputs = module, layout, x, y, inputs
+        self.module, self.layout, self.y, self.inputs = module, layout, y, inputs
+        self._x, self._y = torch.split(x, CHUNK), torch.split(y, CHUNK)
 
-    def first_chunk(self) -> Evaluate:
-        return Evaluate(self.module, self.layout, self.x[:CHUNK], self.y[:CHUNK], self.inputs)
+    @property
+    def chunks(self) -> int:
+        return len(self._y)
 
-    def __call__(self, w: Tensor) -> tuple[float, float]:
-        rows = [self._one(row) for row in self.layout.rows(w.reshape(-1, w.shape[-1]))]
-        return sum(loss for loss, _ in rows) / len(rows), sum(accuracy for _, accuracy in rows) / len(rows)
+    def sums(self, w: Tensor, chunks: Iterable[int]) -> Tensor:
+        """[chunks, 2]: the summed loss of the model w [P] and how many of its answers are right."""
+        rows = [torch.stack([_loss(logits, y), (logits.argmax(1) == y).sum()]) for logits, y in self._logits(w, chunks)]
+        return torch.stack(rows)
 
-    def _one(self, w: Tensor) -> tuple[float, float]:
-        loss, right = w.new_zeros((), dtype=torch.float64), torch.zeros((), dtype=torch.long, device=w.device)
-        for logits, y in self._logits(w):
-            loss += nn.functional.cross_entropy(logits, y, reduction="sum")
-            right += (logits.argmax(1) == y).sum()
-        return float(loss) / len(self.y), float(right) / len(self.y)
-
-    def right(self, w: Tensor) -> Tensor:
-        """[test samples] bool: which of them the model w [P] gets right."""
-        return torch.cat([logits.argmax(1) == y for logits, y in self._logits(self.layout.rows(w[None])[0])])
+    def answers(self, w: Tensor) -> tuple[float, Tensor]:
+        """The mean loss of the model w [P], and [test samples] bool: which of them it gets right."""
+        found = [(_loss(logits, y), logits.argmax(1) == y) for logits, y in self._logits(w, range(self.chunks))]
+        losses, right = zip(*found, strict=True)
+        return float(torch.stack(losses).sum()) / len(self.y), torch.cat(right)
 
     @torch.no_grad()
-    def _logits(self, w: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        bind(self.module, self.layout.views(w))
+    def _logits(self, w: Tensor, chunks: Iterable[int]) -> Iterator[tuple[Tensor, Tensor]]:
+        bind(self.module, self.layout.views(self.layout.rows(w[None])[0]))
         self.module.eval()
-        for x, y in zip(torch.split(self.x, CHUNK), torch.split(self.y, CHUNK), strict=True):
-            yield self.module(self.inputs(x)), y
+        for chunk in chunks:
+            yield self.module(self.inputs(self._x[chunk])), self._y[chunk]
+
+
+def _loss(logits: Tensor, y: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(logits, y, reduction="sum").double()

@@ -65,9 +65,12 @@ class Layout:
     def rows(self, models: Tensor) -> Tensor:
         """A copy of [K, P] whose every row begins on a 64-byte boundary: matrix products round differently where it
         does not, and a device's result must not depend on its place in the batch."""
-        numbers = 64 // models.element_size()
-        rows = models.new_empty(len(models), -(-self.size // numbers) * numbers)[:, : self.size]
-        return rows.copy_(models)
+        return self.blank(len(models), models).copy_(models)
+
+    def blank(self, count: int, like: Tensor) -> Tensor:
+        """Room for `count` such rows."""
+        numbers = 64 // like.element_size()
+        return like.new_empty(count, -(-self.size // numbers) * numbers)[:, : self.size]
 
     def flatten(self, tensors: Sequence[Tensor]) -> Tensor:
         return torch.cat([t.detach().reshape(-1) for t in tensors])

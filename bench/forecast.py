@@ -21,6 +21,7 @@ from torch import Tensor
 
 from bench.assemble import Parts
 from bench.budget import size_text
+from bench.evaluate import CHUNK
 from bench.flight import InFlight
 from bench.jobs import Job, Result
 from bench.loop import FederatedLoop
@@ -123,13 +124,12 @@ def measure(config: Mapping[str, Any], parts: Parts) -> Forecast:
         (models, tuning), (all_models, all_tuning) = figures.effort(False), figures.effort(True)
     evaluations = max(0.0, amounts.rounds / config["eval_every"] - 1)
     per_epoch = amounts.steps / max(amounts.jobs, 1) / config["epochs"]
-    seconds = (
+    shared = (
         (amounts.steps + per_epoch * (tuning * evaluations + all_tuning)) * step
         + amounts.jobs * job
-        + amounts.aggregations * aggregation
         + (models * evaluations + all_models) * evaluation
-        + amounts.clock_seconds
     )
+    seconds = shared / parts.workers.count + amounts.aggregations * aggregation + amounts.clock_seconds
     return Forecast(seconds, _memory(parts), amounts.up, amounts.down, amounts.peer, step, job, aggregation, evaluation)
 
 
@@ -190,11 +190,10 @@ def _seconds(loop: FederatedLoop, total: float) -> tuple[float, float, float]:
 def _evaluation(parts: Parts) -> float:
     """Seconds of testing one model."""
     evaluate, w = parts.evaluate.evaluate, parts.loop.server["w"]
-    chunk = evaluate.first_chunk()
-    chunk(w)  # warm-up
+    evaluate.sums(w, [0])  # warm-up
     begin = time.perf_counter()
-    chunk(w)
-    return (time.perf_counter() - begin) * len(evaluate.y) / len(chunk.y)
+    evaluate.sums(w, [0])
+    return (time.perf_counter() - begin) * max(1.0, len(evaluate.y) / CHUNK)
 
 
 def _memory(parts: Parts) -> float:
@@ -211,7 +210,7 @@ def peak_memory() -> int:
 
 
 def _copy(loop: FederatedLoop, kind: Callable[..., Copy]) -> Copy:
-    return kind(loop.algo, loop.fed, copy.copy(loop.engine), loop.devices, loop.rules, loop.server["w"])
+    return kind(loop.algo, loop.fed, copy.copy(loop.engine.alone), loop.devices, loop.rules, loop.server["w"])
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from algorithms.base import Algorithm, Fed, State, Updates
 from algorithms.views import Trace
 from bench import snapshot
 from bench.clock import Clock, Devices, Event, Kind, RoundTrip
-from bench.engine.base import Engine
+from bench.engine.base import Trains
 from bench.engine.trace import TraceSums
 from bench.errors import Diverged
 from bench.flight import InFlight, Others
@@ -30,12 +30,12 @@ from bench.travel import round_trip, travel
 class FederatedLoop:
     """Owns all state; the algorithm is pure. `advance()` runs one reporting round."""
 
-    def __init__(self, algo: Algorithm, fed: Fed, engine: Engine, devices: Devices, rules: Rules, w0: Tensor) -> None:
+    def __init__(self, algo: Algorithm, fed: Fed, engine: Trains, devices: Devices, rules: Rules, w0: Tensor) -> None:
         self.algo, self.fed, self.engine, self.devices, self.rules = algo, fed, engine, devices, rules
         self.sync = rules.schedule.concurrency == rules.schedule.buffer
         self.arrivals_per_round = rules.arrivals_per_round or rules.schedule.buffer
         self.sync_stragglers = self.sync and rules.schedule.buffer > 1
-        self.batch = rules.batch or max(1, min(2048, 2**25 // w0.numel()))
+        self.batch = rules.together(w0.numel(), engine.places)
         self.server = algo.init_server(w0, fed)
         personal = {} if algo.personal == "none" else {"w": w0}
         self.memory = Memory({**algo.init_client(w0, fed), **personal}, fed.clients)

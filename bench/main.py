@@ -33,6 +33,7 @@ from datamodules.base import DataError
 
 VERSION_BASE = "1.3"
 GROUP = "FEDBENCH_GROUP"  # what the runs of one multirun have in common; in the environment for jobs started elsewhere
+ANYWHERE = {"engine.workers", "engine.address"}  # where a run is computed does not change it, so a resume may
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -134,8 +135,17 @@ def finish(cfg: DictConfig, overrides: list[Override]) -> dict[str, Any]:
     run = load(Path(plain["resume"]))
     check.resumable(run)
     check.writable(run.folder, "resume")
-    check.agrees(run, plain, given - {"resume"})
-    return run.config
+    elsewhere = given & ANYWHERE
+    check.agrees(run, plain, given - {"resume"} - elsewhere)
+    config = run.config | {
+        "engine": run.config["engine"] | {key: plain["engine"][key] for key in map(_field, elsewhere)}
+    }
+    check.config(config)
+    return config
+
+
+def _field(key: str) -> str:
+    return key.rpartition(".")[2]
 
 
 def _launch(argv: list[str], typed: list[str], args: Namespace, jobs: list[dict[str, Any]]) -> int:

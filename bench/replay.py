@@ -47,8 +47,10 @@ def _again(run: Run) -> tuple[list[Row], str]:
         def folder(_: object) -> Path:
             return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="replay-", dir=run.folder)))
 
-        loop = build(run.config, folder).loop
-        return _rounds(loop, run), facts.digest(loop.server["w"])
+        here = run.config["engine"] | {"workers": None, "address": "local"}  # where it is computed does not change it
+        parts = build(run.config | {"engine": here}, folder)
+        stack.callback(parts.workers.close)
+        return _rounds(parts.loop, run), facts.digest(parts.loop.server["w"])
 
 
 def _rounds(loop: FederatedLoop, run: Run) -> list[Row]:

@@ -36,7 +36,7 @@ def run(
     """
     tracking.check(config["logger"])
     record = Record.reopen(resume) if resume else None
-    logger, result = None, None
+    logger, result, parts = None, None, None
 
     def folder(chosen: Mapping[str, Any]) -> Path:
         nonlocal record
@@ -66,6 +66,8 @@ def run(
             print(f"Stopped after round {rounds}. To go on: python bench.py resume={record.folder}", flush=True)
         raise
     finally:
+        if parts is not None:
+            parts.workers.close()
         tracking.finish(logger, result)
         if record is not None:
             record.close()
@@ -84,12 +86,20 @@ def _forecast(
         return found
     expected = forecast.measure(config, parts)
     if expected.seconds > forecast.QUIET:
-        shorter = None if smaller is None else forecast.measure(smaller, build(smaller)).seconds
+        shorter = None if smaller is None else _shorter(smaller)
         if shorter is not None and shorter >= expected.seconds:
             shorter = None
         print(f"forecast   {forecast.sentence(expected, parts.loop.algo.mail is not None, shorter)}", flush=True)
     record.keep_forecast(expected.as_dict())
     return expected.as_dict()
+
+
+def _shorter(smaller: Mapping[str, Any]) -> float:
+    parts = build(smaller)
+    try:
+        return forecast.measure(smaller, parts).seconds
+    finally:
+        parts.workers.close()
 
 
 def _fit(config: Mapping[str, Any], parts: Parts, record: Record, logger: Any) -> None:
@@ -189,6 +199,7 @@ def _result(config: Mapping[str, Any], parts: Parts, record: Record) -> dict[str
         "model": parts.model,
         "engine": parts.loop.engine.name,
         "engine_why": config["engine_why"],
+        "workers": parts.workers.count,
         "dropped": parts.loop.dropped,
         "weights_sha256": facts.digest(parts.loop.server["w"]),
         **facts.surroundings(),

@@ -26,7 +26,11 @@ class Rules:
     arrivals_per_round: int | None = None  # asynchronous schedules; None: the buffer
     virtual_seconds: float = math.inf
     on_divergence: str = "stop"
-    batch: int | None = None  # jobs trained in one engine call; None: what fits into 2^25 numbers, at most 256
+    batch: int | None = None  # most jobs trained in one engine call
+
+    def together(self, size: int, places: int) -> int:
+        """How many jobs of `size` numbers are trained in one call; at a time, the engine computes `places` parts."""
+        return self.batch or max(1, min(2048, 2**25 // (size * places))) * places
 
 
 def rules(config: Mapping[str, Any], algo: Algorithm, fed: Fed) -> Rules:

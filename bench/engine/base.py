@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -51,13 +51,40 @@ class Count:
     evaluations: int = 0
 
 
+class Trains(Protocol):
+    """What the loop needs of an engine, be it in this process or spread over several."""
+
+    layout: Layout
+    batches: Batches
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def places(self) -> int: ...  # parts of a call that are computed at a time
+
+    @property
+    def alone(self) -> Engine: ...  # the one in this process
+
+    def train(
+        self, algo: Algorithm, fed: Fed, jobs: Jobs, dispatch: Sequence[int], trace: Sink | None = None
+    ) -> tuple[Trained, list[int]]: ...
+
+    def tune(self, fed: Fed, w: Tensor, client: int, rule: LocalRule, epochs: int) -> Tensor: ...
+
+
 class Engine(ABC):
     """How g is got and steps are taken. A device's result must not depend, to the bit, on who is in its group."""
 
     name: ClassVar[str]
+    places: ClassVar[int] = 1
 
     def __init__(self, module: nn.Module, layout: Layout, batches: Batches) -> None:
         self.module, self.layout, self.batches = module, layout, batches
+
+    @property
+    def alone(self) -> Engine:
+        return self
 
     @abstractmethod
     def epoch(self, group: Group, epoch: int, rule: LocalRule, fed: Fed) -> None:

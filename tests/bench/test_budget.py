@@ -17,7 +17,7 @@ def estimate(*keys):
     (config,) = plan([*keys, "batch_size=10"], False)
     loaded = create(config["dataset"]).load()
     samples = [72] * config["clients"]
-    return budget.estimate(config, loaded, samples, budget.outline(config, loaded))
+    return budget.estimate(config, loaded, samples, budget.outline(config, loaded), torch.device("cpu"))
 
 
 def test_fedavg():
@@ -36,6 +36,12 @@ def test_memory_of_devices_counts_those_that_can_have_some():
     assert memory["the memory of 6 devices"] == 6 * P
     assert disk["checkpoints"] == 2 * (2 * P + 6 * P + 2 * P)  # w and c; c_i; w and c in flight
     assert estimate("algo=scaffold", "cohort=3", "rounds=99")[0]["the memory of 20 devices"] == 20 * P
+
+
+def test_workers_hold_what_they_do_not_share_and_the_jobs_on_their_way():
+    memory, _ = estimate("algo=fedavg", "cohort=10", "engine.workers=4")
+    assert memory["4 workers"] == 4 * 0.05e9 + 10 * 2 * P
+    assert estimate("algo=fedavg", "cohort=10")[0]["1 workers"] == 0
 
 
 def test_versions_in_flight():

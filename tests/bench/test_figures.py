@@ -47,7 +47,7 @@ def test_fedgh_is_tested_on_ten_devices_while_it_runs_and_on_all_at_the_end():
     own = []
     for device in range(12):
         held = torch.isin(y, built.loop.engine.batches.labels(device))
-        own.append(float(built.evaluate.evaluate.right(deployed[device])[held].double().mean()))
+        own.append(float(built.evaluate.evaluate.answers(deployed[device])[1][held].double().mean()))
     assert built.evaluate(True)["personal_own"] == pytest.approx(sum(own) / 12)
     watched = built.evaluate.watched
     assert len(watched) == 10

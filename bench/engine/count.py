@@ -1,0 +1,41 @@
+"""How many workers a run gets: a static rule of the sizes, never of the method."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from bench.schedule import Rules
+
+PER_STEP, PER_NUMBER = 3e-5, 1e-10  # seconds a local step takes at least: by itself, and per parameter and sample
+WORTHWHILE = 0.01  # seconds of training between two results that the loop waits for, below which sharing them is slower
+
+
+def workers(config: Mapping[str, Any], size: int, samples: Sequence[int], plan: Rules, device: torch.device) -> int:
+    """`size` of the model in numbers, `samples` of each device."""
+    asked, address = config["engine"]["workers"], config["engine"]["address"]
+    if device.type != "cpu":
+        return 1
+    most = min(plan.schedule.concurrency, plan.batch or plan.schedule.concurrency)
+    if asked is not None:
+        return int(min(asked, most))
+    pays = address != "local" or most * _job_seconds(config, size, samples) >= WORTHWHILE
+    return min(_cores(address), most) if pays else 1
+
+
+def _job_seconds(config: Mapping[str, Any], size: int, samples: Sequence[int]) -> float:
+    """Of a device with the mean number of samples, at least."""
+    mean, batch = sum(samples) / len(samples), config["batch_size"]
+    passes = config["epochs"] if config["local_unit"] == "epoch" else config["epochs"] * batch / mean
+    return float(passes * (mean / batch * PER_STEP + mean * size * PER_NUMBER))
+
+
+def _cores(address: str) -> int:
+    if address == "local":
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    from bench.engine.ray import cores
+
+    return cores(address)

@@ -1,0 +1,180 @@
+"""Worker processes on this machine, forked: they share data, model and settings with the process that starts them."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
+from multiprocessing.util import Finalize
+from typing import Any
+
+import torch
+
+from bench.engine.portable import portable
+from bench.engine.shared import Arena
+from bench.engine.site import Site
+
+
+@dataclass(eq=False)
+class Worker:
+    process: ForkProcess
+    connection: Connection
+    arena: Arena
+    call: int | None = None  # which it works on, or has answered without the answer having been taken
+    busy: bool = False
+
+
+class Forked:
+    """Has to be made before anything starts threads: a fork copies only the one that forks, and the others' locks.
+
+    A worker that dies is not replaced: the others, or in the end this process, do its part again.
+    """
+
+    def __init__(self, site: Site, count: int) -> None:
+        self.site, self.count = site, count
+        context = multiprocessing.get_context("fork")
+        arenas = [_arena(count) for _ in range(count)]
+        pipes = [context.Pipe() for _ in range(count)]
+        life, line = context.Pipe(duplex=False)
+        mine: list[Connection] = [line, *(end for end, _ in pipes)]
+        self.workers = []
+        for number, arena in enumerate(arenas):
+            own, theirs = pipes[number]
+            close = [*mine, *(end for k, (_, end) in enumerate(pipes) if k != number)]
+            process = context.Process(target=_serve, args=(site, arena, theirs, life, close), daemon=True)
+            process.start()
+            self.workers.append(Worker(process, own, arena))
+        for _, theirs in pipes:
+            theirs.close()
+        life.close()
+        self._end = Finalize(self, _end, (self.workers, line), exitpriority=10)  # before multiprocessing's own
+
+    def map(self, name: str, calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+        """A worker is given its next call once its last answer has been taken, since that lies in shared memory."""
+        if len(calls) == 1:
+            yield getattr(self.site, name)(*calls[0])
+            return
+        todo, answers = list(range(len(calls))), dict[int, Any]()
+        try:
+            for number in range(len(calls)):
+                while number not in answers:
+                    self._give(name, calls, todo)
+                    if any(worker.busy for worker in self.workers):
+                        self._take(todo, answers)
+                    else:
+                        todo.remove(number)
+                        answers[number] = getattr(self.site, name)(*calls[number])
+                yield answers.pop(number)
+                for worker in self.workers:
+                    worker.call = None if worker.call == number else worker.call
+        finally:
+            for worker in self.workers:
+                worker.call = None  # an answer that still comes is nobody's
+
+    def close(self) -> None:
+        self._end()
+
+    def _give(self, name: str, calls: Sequence[tuple[Any, ...]], todo: list[int]) -> None:
+        for worker in list(self.workers):
+            if todo and not worker.busy and worker.call is None:
+                try:
+                    worker.connection.send_bytes(worker.arena.write((name, calls[todo[0]])))
+                except OSError:
+                    self._lost(worker)
+                    continue
+                worker.call, worker.busy = todo.pop(0), True
+
+    def _take(self, todo: list[int], answers: dict[int, Any]) -> None:
+        """Waits for a worker; `todo` gets back what a dead one was at."""
+        ready = wait([worker.connection for worker in self.workers if worker.busy])
+        for worker in [worker for worker in self.workers if worker.connection in ready]:
+            try:
+                data = worker.connection.recv_bytes()
+            except (EOFError, OSError):
+                if worker.call is not None:
+                    todo.insert(0, worker.call)
+                self._lost(worker)
+                continue
+            worker.busy = False
+            if worker.call is not None:
+                answer, error = worker.arena.read(data)
+                if error is not None:
+                    raise error
+                answers[worker.call] = answer
+
+    def _lost(self, worker: Worker) -> None:
+        self.workers.remove(worker)
+        worker.process.join()
+        worker.connection.close()
+        code = worker.process.exitcode
+        killed = " (killed; was there enough memory?)" if code == -signal.SIGKILL else ""
+        left = f"{len(self.workers)} of {self.count} go on"
+        print(
+            f"warning: a worker process ended with exit code {code}{killed}: its work is done again, {left}.",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def _arena(count: int) -> Arena:
+    """As large as all memory, since only what is used counts; smaller where addresses are limited."""
+    size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    size = size if limit == resource.RLIM_INFINITY else min(size, limit // (8 * count))
+    while True:
+        try:
+            return Arena(size)
+        except OSError:
+            if size < 2**20:
+                raise
+            size //= 2
+
+
+def _end(workers: list[Worker], line: Connection) -> None:
+    """They keep nothing, so nothing is lost when they are killed."""
+    for worker in workers:
+        worker.process.kill()
+    for worker in workers:
+        worker.process.join()
+        worker.process.close()
+        worker.connection.close()
+    workers.clear()
+    line.close()
+
+
+def _serve(site: Site, arena: Arena, connection: Connection, life: Connection, close: list[Connection]) -> None:
+    """Answers until the other end is closed. Signals to the whole group are for the process that started this one."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    for end in close:
+        end.close()
+    gc.freeze()
+    torch.set_num_threads(1)
+    threading.Thread(target=_end_with, args=(life,), daemon=True).start()
+    with suppress(EOFError, OSError):
+        while True:
+            name, call = arena.read(connection.recv_bytes())
+            connection.send_bytes(_answer(site, arena, name, call))
+
+
+def _end_with(life: Connection) -> None:
+    """Ends this process, whatever it is doing, when the one that started it is gone."""
+    with suppress(EOFError, OSError):
+        life.recv_bytes()
+    os._exit(0)
+
+
+def _answer(site: Site, arena: Arena, name: str, call: tuple[Any, ...]) -> bytes:
+    try:
+        return arena.write((getattr(site, name)(*call), None), answer=True)
+    except Exception as error:
+        return arena.write((None, portable(error)), answer=True)

@@ -1,0 +1,67 @@
+"""What can be asked of any process that holds the data and the model; its answers depend on the question alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Trained
+from bench.engine.base import Engine
+from bench.engine.trace import TraceRows
+from bench.evaluate import Evaluate
+
+Constants = dict[str, Any]  # the numbers in Fed
+Tuning = tuple[LocalRule, int]  # how devices fine-tune, and for how many epochs
+
+
+def constants(fed: Fed) -> Constants:
+    return {name: value for name, value in vars(fed).items() if isinstance(value, int | float)}
+
+
+@dataclass(frozen=True)
+class Site:
+    """Nothing is kept between two calls."""
+
+    engine: Engine
+    fed: Fed
+    evaluate: Evaluate
+
+    def train(
+        self, algo: Algorithm, given: Constants, jobs: Jobs, dispatch: Sequence[int], traced: bool
+    ) -> tuple[Trained, list[int], TraceRows | None]:
+        rows = TraceRows() if traced else None
+        trained, evaluations = self.engine.train(algo, replace(self.fed, **given), jobs, dispatch, rows)
+        return trained, evaluations, rows
+
+    def test(self, models: Tensor, first: int, last: int) -> Tensor:
+        """[n, 2]: summed loss and right answers of the pieces first, ..., last - 1 of `models` [M, P] on the test set's
+        chunks, where piece m * chunks + c is model m on chunk c."""
+        chunks, found = self.evaluate.chunks, []
+        for model in range(first // chunks, -(-last // chunks)):
+            begin, end = max(first - model * chunks, 0), min(last - model * chunks, chunks)
+            found.append(self.evaluate.sums(models[model - first // chunks], range(begin, end)))
+        return torch.cat(found)
+
+    def personal(self, deployed: Tensor, devices: Sequence[int], tuning: Tuning | None) -> Tensor:
+        """[devices, 3 or 5]: of what is deployed on each, the test loss and the shares of right answers in the images
+        of the classes it holds and in all; then these shares after its fine-tuning. One model [P] is every device's."""
+        shared = self.evaluate.answers(deployed) if deployed.dim() == 1 else None
+        rows = []
+        for k, device in enumerate(devices):
+            w = deployed if shared is not None else deployed[k]
+            loss, right = shared or self.evaluate.answers(w)
+            own = torch.isin(self.evaluate.y, self.engine.batches.labels(device))
+            row = [loss, *_shares(right, own)]
+            if tuning is not None:
+                row += _shares(self.evaluate.answers(self.engine.tune(self.fed, w, device, *tuning))[1], own)
+            rows.append(row)
+        return torch.tensor(rows, dtype=torch.float64)
+
+
+def _shares(right: Tensor, own: Tensor) -> list[float]:
+    right = right.double()
+    return [float(right[own].mean()), float(right.mean())]

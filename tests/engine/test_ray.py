@@ -1,0 +1,103 @@
+"""Ray actors: the same bits as one process, also when one is killed; and clear words where there is no cluster."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from bench.engine import ray as actors
+from bench.errors import UserError
+from bench.main import command, plan, store
+
+ROOT = Path(__file__).parents[2]
+SMALL = ["dataset=digits", "clients=12", "cohort=6", "rounds=3", "epochs=2", "test_samples=100", "logger=none"]
+PROGRAM = """
+import sys
+import ray
+from bench import facts
+from bench.assemble import build
+from bench.main import plan, store
+
+def outcome(parts, kill=False):
+    rows = []
+    while not parts.loop.finished:
+        row = parts.loop.advance()
+        rows.append({name: str(value) for name, value in row.items() if name != "train_seconds"})
+        if kill and parts.loop.round == 1:
+            ray.kill(parts.workers.actors[0])
+    figures = parts.evaluate(True)
+    parts.workers.close()
+    return facts.digest(parts.loop.server["w"]), rows, figures
+
+store()
+ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=sys.argv[1])
+for keys in (["algo=fedagg"], ["algo=fedbabu", "partition=classes", "partition.per_client=3"]):
+    keys = [*sys.argv[2:], *keys]
+    parts = build(plan([*keys, "engine.workers=2", "engine.address=auto"], False)[0])
+    assert parts.workers.count == 2 and parts.loop.engine.places == 2
+    assert outcome(parts, kill=True) == outcome(build(plan(keys, False)[0])), keys
+    print("same", flush=True)
+"""
+
+
+def needs_ray():
+    return pytest.mark.skipif(
+        importlib.util.find_spec("ray") is None, reason="Ray is not installed: pip install .[ray]"
+    )
+
+
+@pytest.mark.slow
+@needs_ray()
+def test_two_actors_one_of_them_killed_give_the_bits_of_one_process():
+    with tempfile.TemporaryDirectory(prefix="ray") as folder:  # Ray's sockets need a short path
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAM, folder, *SMALL],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "RAY_AUTH_MODE": "disabled", "HOME": folder},
+            capture_output=True,
+            text=True,
+            timeout=400,
+        )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("same") == 2
+    assert done.stderr.count("warning: a Ray actor died") == 2
+
+
+def test_messages_come_out_as_they_went_in():
+    rows = torch.arange(6.0).expand(4, 6)
+    found = actors.unpack(actors.pack({"rows": rows, "one": torch.tensor(2.0).expand(3), "none": torch.zeros(0, 2)}))
+    assert torch.equal(found["rows"], rows) and torch.equal(found["one"], torch.full((3,), 2.0))
+    assert found["none"].shape == (0, 2)
+
+
+def test_without_ray_the_command_that_installs_it_is_named(monkeypatch, capsys):
+    monkeypatch.setattr("bench.engine.ray.find_spec", lambda name: None)
+    assert command([*SMALL, "engine.address=auto", "engine.workers=2"]) == 2
+    assert "pip install '.[ray]'" in capsys.readouterr().err
+
+
+@needs_ray()
+@pytest.mark.parametrize("address", ["ray://127.0.0.1:9", "ray://127.0.0.1:99999"])
+def test_a_cluster_that_does_not_answer_is_said_within_seconds(address):
+    begin = time.monotonic()
+    with pytest.raises(UserError, match=f"{address} cannot be reached"):
+        actors.connect(address)
+    assert time.monotonic() - begin < 60  # Ray's import on a busy machine
+
+
+@needs_ray()
+def test_a_machine_that_is_in_no_cluster_is_told_how_to_begin_one(monkeypatch, tmp_path):
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(UserError, match="ray start --head"):
+        actors.connect("auto")
+
+
+def test_a_ray_address_is_one_of_the_keys_of_the_record():
+    store()
+    assert plan([*SMALL, "engine.address=ray://head:10001"], False)[0]["engine"]["address"] == "ray://head:10001"
