@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from torch import Tensor, nn
 
 from bench.engine.convolutions import ChannelsLast, Columns, Geometry, few
-from bench.engine.layers import Bias, Dense, Enter, Flatten, Layer, MaxPool, Mean, Pairs, Param, Relu, Rows, Switch
-
-Shape = tuple[int, int, int]
-INNER, LAST = (1, 2, 3, 0), (0, 2, 3, 1)
+from bench.engine.layers import Bias, Dense, Layer, MaxPool, Mean, Move, Order, Pairs, Param, Relu, Rows, Shape
+from bench.engine.spectral import Spectral, pays
 
 
 def compiled(
-    modules: Sequence[nn.Module], shape: tuple[int, ...], like: Tensor, params: Mapping[int, Param]
+    modules: Sequence[nn.Module], shape: tuple[int, ...], batch: int, like: Tensor, params: Mapping[int, Param]
 ) -> list[Layer]:
-    """The layers for samples of `shape`; `params` by the id of their module's parameters."""
-    return _Compiler(pool_first(modules), shape, like, params).layers
+    """The layers for samples of `shape`, fast in batches of `batch`; `params` by the id of a module's parameter."""
+    return _Compiler(pool_first(modules), shape, batch, like, params).layers
 
 
 def pool_first(modules: Sequence[nn.Module]) -> list[nn.Module]:
@@ -35,19 +34,17 @@ def pool_first(modules: Sequence[nn.Module]) -> list[nn.Module]:
 
 class _Compiler:
     def __init__(
-        self, modules: list[nn.Module], shape: tuple[int, ...], like: Tensor, params: Mapping[int, Param]
+        self, modules: list[nn.Module], shape: tuple[int, ...], batch: int, like: Tensor, params: Mapping[int, Param]
     ) -> None:
-        self.like, self.params, self.layers = like, params, list[Layer]()
-        self.bias: Param | None = None  # of a batch-innermost convolution: added once its output is pooled
-        self.flat = not any(isinstance(m, nn.Conv2d | nn.MaxPool2d | nn.AdaptiveAvgPool2d) for m in modules)
-        if self.flat:
-            self.layers.append(Rows(like))
-        else:
+        self.like, self.params, self.batch, self.layers = like, params, batch, list[Layer]()
+        self.order = Order.SAMPLES
+        self.bias: Param | None = None  # of a convolution whose output is still to be pooled
+        if len(shape) == 3 and not isinstance(modules[0], nn.Linear | nn.Flatten):
             channels, height, width = shape
             self.shape: Shape = (channels, height, width)
-            first = next((m for m in modules if isinstance(m, nn.Conv2d)), None)
-            self.inner = first is None or few(first)
-            self.layers.append(Enter(like, self.shape, INNER if self.inner else LAST))
+        else:
+            self.layers.append(Rows(like))
+            self.shape = (math.prod(shape), 1, 1)
         for module in modules:
             if not isinstance(module, nn.MaxPool2d):
                 self._add_bias()
@@ -55,11 +52,16 @@ class _Compiler:
 
     def _add_bias(self) -> None:
         if self.bias is not None:
-            self.layers.append(Bias(self.like, self.bias))
+            self.layers.append(Bias(self.like, self.bias, self.order))
             self.bias = None
 
     def _param(self, p: nn.Parameter | None) -> Param | None:
         return None if p is None else self.params[id(p)]
+
+    def _move(self, order: Order) -> None:
+        if self.order is not order:
+            self.layers.append(Move(self.like, self.shape, self.order, order))
+            self.order = order
 
     def _add(self, module: nn.Module) -> None:
         like = self.like
@@ -69,34 +71,41 @@ class _Compiler:
             case nn.ReLU():
                 self.layers.append(Relu(like))
             case nn.Flatten():
-                if not self.flat:
-                    self.layers.append(Flatten(like, self.shape, self.inner))
-                self.flat = True
+                self._move(Order.SAMPLES)
             case nn.AdaptiveAvgPool2d():
+                self._leave_samples()
                 self.layers.append(Mean(like))
                 self.shape = (self.shape[0], 1, 1)
             case nn.MaxPool2d():
+                self._leave_samples()
                 self._pool(_pair(module.kernel_size), _pair(module.stride))
             case nn.Conv2d():
                 self._convolve(module)
 
+    def _leave_samples(self) -> None:
+        if self.order is Order.SAMPLES:
+            self._move(Order.INNER)
+
     def _pool(self, kernel: tuple[int, int], stride: tuple[int, int]) -> None:
         channels, height, width = self.shape
         if kernel == stride == (2, 2):
-            self.layers.append(Pairs(self.like, channels, height, width, self.inner))
+            self.layers.append(Pairs(self.like, self.shape, self.order))
         else:
             self.layers.append(MaxPool(self.like, kernel, stride))
         self.shape = (channels, (height - kernel[0]) // stride[0] + 1, (width - kernel[1]) // stride[1] + 1)
 
     def _convolve(self, module: nn.Conv2d) -> None:
-        if self.inner and not few(module):
-            self.layers.append(Switch(self.like, self.shape))
-            self.inner = False
         at, weight, bias = Geometry(module, self.shape), self.params[id(module.weight)], self._param(module.bias)
-        if self.inner:
+        if few(module) and self.order in (Order.SAMPLES, Order.INNER):
+            self._move(Order.INNER)
             self.layers.append(Columns(self.like, at, weight))
             self.bias = bias
+        elif pays(at, self.batch):
+            self._move(Order.MIDDLE)
+            self.layers.append(Spectral(self.like, at, weight))
+            self.bias = bias
         else:
+            self._move(Order.LAST)
             self.layers.append(ChannelsLast(self.like, at, weight, bias))
         self.shape = (at.outer, at.rows, at.columns)
 

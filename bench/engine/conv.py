@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
@@ -37,7 +35,7 @@ class Chain(Engine):
             if p.requires_grad:
                 self.params.append(found[id(p)])
         sample = batches.load(batches.clients[0][:1])[0]
-        self.steps = compiled(layers, tuple(sample.shape[1:]), like, found)
+        self.steps = compiled(layers, tuple(sample.shape[1:]), batches.batch_size, like, found)
         self.first = next(i for i, step in enumerate(self.steps) if step.trains)
         self.batch = 0
 
@@ -47,7 +45,11 @@ class Chain(Engine):
 
     def gradient(self, w: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         self._bind(w)
-        return self._gradient(self.batches.load(index)), self.g.clone()
+        g, loss = torch.zeros_like(self.g), w.new_zeros(())
+        for part in torch.split(index, self.batches.batch_size):
+            loss += self._gradient(self.batches.load(part)) * (len(part) / len(index))
+            g.add_(self.g, alpha=len(part) / len(index))
+        return loss, g
 
     def _bind(self, w: Tensor) -> None:
         for param, view in zip(self.params, self.layout.views(w), strict=True):
@@ -92,8 +94,3 @@ class Chain(Engine):
         for i in range(len(self.steps) - 1, self.first - 1, -1):
             g = self.steps[i].backward(g, i > self.first)
         return loss
-
-
-def sizes(layers: Sequence[nn.Module]) -> bool:
-    """Has the chain a convolution?"""
-    return any(isinstance(layer, nn.Conv2d) for layer in layers)

@@ -1,7 +1,7 @@
 """The layers of a chain, forward and backward without autograd, on buffers that are reused from step to step.
 
-A map is a tensor [A, H, W, Z] in memory: batch innermost (channels, H, W, batch) or channels last (batch, H, W,
-channels). Poolings and ReLU do not care which. After `Flatten` a sample is a row.
+A map is a tensor [A, H, W, Z] in memory: batch innermost (channels, H, W, batch), channels last (batch, H, W,
+channels) or both within (1, H, W, batch and channels). Poolings and ReLU do not care which.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from enum import Enum
 
 import torch
 from torch import Tensor
 
 aten = torch.ops.aten
+Shape = tuple[int, int, int]  # channels, H, W
 
 
 @dataclass
@@ -50,61 +52,53 @@ class Layer(ABC):
         """Writes the parameters' gradients; the gradient of the input, if it is asked for (`down`)."""
 
 
-class Enter(Layer):
-    """Samples [B, C, H, W] as a map."""
+class Order(Enum):
+    """How a map lies in memory: the place of batch, channels, H and W (0 to 3), outermost first."""
 
-    def __init__(self, like: Tensor, shape: tuple[int, int, int], order: tuple[int, int, int, int]) -> None:
+    SAMPLES = (0, 1, 2, 3)
+    INNER = (1, 2, 3, 0)
+    LAST = (0, 2, 3, 1)
+    MIDDLE = (2, 3, 0, 1)
+
+    def sizes(self, whole: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
+        a, b, c, d = (whole[place] for place in self.value)
+        return a, b, c, d
+
+    def form(self, batch: int, shape: Shape) -> tuple[int, ...]:
+        """The shape in which layers pass it on."""
+        channels, height, width = shape
+        match self:
+            case Order.SAMPLES:
+                return batch, channels * height * width
+            case Order.MIDDLE:
+                return 1, height, width, batch * channels
+            case _:
+                return self.sizes((batch, *shape))
+
+
+class Move(Layer):
+    """From one order to another; samples are where a chain begins and what `Flatten` makes."""
+
+    def __init__(self, like: Tensor, shape: Shape, old: Order, new: Order) -> None:
         super().__init__(like)
-        self.shape, self.order = shape, order
+        self.shape, self.old, self.new = shape, old, new
+        self.there = [old.value.index(place) for place in new.value]
+        self.back = [new.value.index(place) for place in old.value]
 
     def size(self, batch: int) -> None:
         whole = (batch, *self.shape)
-        self.y = self.room("y", *(whole[d] for d in self.order))
+        self.olds, self.news = self.old.sizes(whole), self.new.sizes(whole)
+        self.y, self.dx = self.room("y", *self.news), self.room("dx", *self.olds)
+        self.passed = self.y.view(self.new.form(batch, self.shape))
+        self.returned = self.dx.view(self.old.form(batch, self.shape))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.y.copy_(x.permute(self.order))
+        self.y.copy_(x.view(self.olds).permute(self.there))
+        return self.passed
 
     def backward(self, g: Tensor, down: bool) -> Tensor:
-        return g
-
-
-class Switch(Layer):
-    """From batch innermost to channels last."""
-
-    def __init__(self, like: Tensor, shape: tuple[int, int, int]) -> None:
-        super().__init__(like)
-        self.shape = shape
-
-    def size(self, batch: int) -> None:
-        channels, height, width = self.shape
-        self.y = self.room("y", batch, height, width, channels)
-        self.dx = self.room("dx", channels, height, width, batch)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.y.copy_(x.permute(3, 1, 2, 0))
-
-    def backward(self, g: Tensor, down: bool) -> Tensor:
-        return self.dx.copy_(g.permute(3, 1, 2, 0))
-
-
-class Flatten(Layer):
-    """A map as rows, each sample's numbers in torch's order: channels, H, W."""
-
-    def __init__(self, like: Tensor, shape: tuple[int, int, int], inner: bool) -> None:
-        super().__init__(like)
-        self.shape, self.order = shape, (3, 0, 1, 2) if inner else (0, 3, 1, 2)
-        self.back = (1, 2, 3, 0) if inner else (0, 2, 3, 1)
-
-    def size(self, batch: int) -> None:
-        self.whole = (batch, *self.shape)
-        self.y = self.room("y", *self.whole)
-        self.dx = self.room("dx", *(self.whole[d] for d in self.back))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.y.copy_(x.permute(self.order)).flatten(1)
-
-    def backward(self, g: Tensor, down: bool) -> Tensor:
-        return self.dx.copy_(g.view(self.whole).permute(self.back))
+        self.dx.copy_(g.view(self.news).permute(self.back))
+        return self.returned
 
 
 class Rows(Layer):
@@ -130,31 +124,37 @@ class Relu(Layer):
 
 
 class Bias(Layer):
-    """One number per channel of a batch-innermost map, in place."""
+    """One number per channel, in place."""
 
     trains = True
 
-    def __init__(self, like: Tensor, bias: Param) -> None:
+    def __init__(self, like: Tensor, bias: Param, order: Order) -> None:
         super().__init__(like)
-        self.bias = bias
+        self.bias, self.channels = bias, len(bias.g)
+        self.form, self.others = ((-1, 1), 1) if order is Order.INNER else ((1, -1), 0)
+
+    def _flat(self, x: Tensor) -> Tensor:
+        return x.reshape(self.channels, -1) if self.others else x.reshape(-1, self.channels)
 
     def forward(self, x: Tensor) -> Tensor:
-        return x.add_(self.bias.w.view(-1, 1, 1, 1))
+        self._flat(x).add_(self.bias.w.view(self.form))
+        return x
 
     def backward(self, g: Tensor, down: bool) -> Tensor:
-        torch.sum(g, (1, 2, 3), out=self.bias.g)
+        torch.sum(self._flat(g), self.others, out=self.bias.g)
         return g
 
 
 class Pairs(Layer):
     """Max pooling of 2x2 by 2x2. As in torch the first of equals wins: along a row, then down."""
 
-    def __init__(self, like: Tensor, channels: int, height: int, width: int, inner: bool) -> None:
+    def __init__(self, like: Tensor, shape: Shape, order: Order) -> None:
         super().__init__(like)
-        self.channels, self.height, self.width, self.inner = channels, height, width, inner
+        self.shape, self.order = shape, order
+        _, self.height, self.width = shape
 
     def size(self, batch: int) -> None:
-        outer, last = (self.channels, batch) if self.inner else (batch, self.channels)
+        outer, _, _, last = self.order.form(batch, self.shape)
         rows, columns = self.height // 2, self.width // 2
         self.y = self.room("y", outer, rows, columns, last)
         across = self.room("across", outer, 2 * rows, columns, last)
