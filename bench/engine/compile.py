@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor, nn
 
-from bench.engine.convolutions import ChannelsLast, Columns, Geometry, few
+from bench.engine.convolutions import Columns, Geometry, Torch, few
 from bench.engine.layers import Bias, Dense, Layer, MaxPool, Mean, Move, Order, Pairs, Param, Relu, Rows, Shape
 from bench.engine.spectral import Spectral, pays
 
@@ -55,7 +55,7 @@ class _Compiler:
             self.layers.append(Bias(self.like, self.bias, self.order))
             self.bias = None
 
-    def _param(self, p: nn.Parameter | None) -> Param | None:
+    def _param(self, p: Tensor | None) -> Param | None:
         return None if p is None else self.params[id(p)]
 
     def _move(self, order: Order) -> None:
@@ -106,7 +106,7 @@ class _Compiler:
             self.bias = bias
         else:
             self._move(Order.LAST)
-            self.layers.append(ChannelsLast(self.like, at, weight, bias))
+            self.layers.append(Torch(self.like, at, weight, bias))
         self.shape = (at.outer, at.rows, at.columns)
 
 

@@ -33,7 +33,9 @@ class Geometry:
         self.even = self.up == down and self.left == right
         self.padded = any((self.up, down, self.left, right))
         self.full = self.height + self.up + down, self.width + self.left + right
-        self.rows, self.columns = ((f - k) // s + 1 for f, k, s in zip(self.full, self.kernel, self.stride, strict=True))
+        self.rows, self.columns = (
+            (f - k) // s + 1 for f, k, s in zip(self.full, self.kernel, self.stride, strict=True)
+        )
 
     def inside(self, x: Tensor) -> Tensor:
         """The part of a padded map [A, H, W, Z] that is not padding."""
@@ -93,15 +95,17 @@ class Columns(Layer):
         return self.at.inside(dx)
 
 
-class ChannelsLast(Layer):
-    """torch's convolution, whose weights have to lie channels last too."""
+class Torch(Layer):
+    """torch's own convolution, on a channels-last map; for a few pixels it is faster channel by channel."""
 
     trains = True
 
     def __init__(self, like: Tensor, geometry: Geometry, weight: Param, bias: Param | None) -> None:
         super().__init__(like)
         self.at, self.weight, self.bias = geometry, weight, bias
-        self.w = torch.empty_like(weight.g, memory_format=torch.channels_last)
+        few_pixels = geometry.height * geometry.width <= 16
+        self.format = torch.contiguous_format if few_pixels else torch.channels_last
+        self.w = torch.empty_like(weight.g, memory_format=self.format)
         self.padding = [geometry.up, geometry.left] if geometry.even else [0, 0]
 
     def size(self, batch: int) -> None:
@@ -113,16 +117,16 @@ class ChannelsLast(Layer):
         if not self.at.even:
             self.middle.copy_(x)
             x = self.wide
-        self.x = x.permute(0, 3, 1, 2)
+        self.x = self._planes(x)
         bias = None if self.bias is None else self.bias.w
         y = torch.conv2d(self.x, self.w.copy_(self.weight.w), bias, self.at.stride, self.padding)
         return y.permute(0, 2, 3, 1).contiguous()
 
     def backward(self, g: Tensor, down: bool) -> Tensor:
-        wanted = [down, True, self.bias is not None]
-        at, outer = self.at, None if self.bias is None else [self.at.outer]
+        wanted, outer = [down, True, self.bias is not None], None if self.bias is None else [self.at.outer]
+        none, one = [0, 0], [1, 1]
         dx, dweight, dbias = aten.convolution_backward(
-            g.permute(0, 3, 1, 2), self.x, self.w, outer, at.stride, self.padding, [1, 1], False, [0, 0], 1, wanted
+            self._planes(g), self.x, self.w, outer, self.at.stride, self.padding, one, False, none, 1, wanted
         )
         self.weight.g.copy_(dweight)
         if self.bias is not None:
@@ -130,4 +134,7 @@ class ChannelsLast(Layer):
         if not down:
             return g
         found: Tensor = dx.permute(0, 2, 3, 1)
-        return (found if at.even else at.inside(found)).contiguous()
+        return (found if self.at.even else self.at.inside(found)).contiguous()
+
+    def _planes(self, x: Tensor) -> Tensor:
+        return x.permute(0, 3, 1, 2).contiguous(memory_format=self.format)

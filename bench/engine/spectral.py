@@ -16,6 +16,7 @@ from bench.engine.convolutions import Geometry
 from bench.engine.layers import Layer, Param
 
 SLOWER = 2.2  # how much slower small and batched products are than torch's convolution, per operation (measured)
+BLOCK = 2**19  # numbers that are multiplied at a time
 LARGEST = 2**25  # numbers in the spectrum of the weights
 
 
@@ -73,14 +74,12 @@ class _Transform:
 
     def there(self, x: Tensor, between: Tensor, out: Tensor) -> None:
         """x [rows, columns, N]; between [rows, planes and half the frequencies, N]; out [2, frequencies, N]"""
-        for row, found in zip(x, between, strict=True):
-            torch.mm(self.across, row, out=found)
+        torch.bmm(self.across.expand(self.rows, -1, -1), x, out=between)
         torch.mm(self.down, between.view(2 * self.rows, -1), out=out.view(2 * self.height, -1))
 
     def back(self, spectrum: Tensor, between: Tensor, out: Tensor) -> None:
         torch.mm(self.down_back, spectrum.view(2 * self.height, -1), out=between.view(2 * self.rows, -1))
-        for row, found in zip(between, out, strict=True):
-            torch.mm(self.across_back, row, out=found)
+        torch.bmm(self.across_back.expand(self.rows, -1, -1), between, out=out)
 
 
 def _taps(like: Tensor, full: tuple[int, int], kernel: tuple[int, int]) -> tuple[Tensor, Tensor]:
@@ -96,11 +95,14 @@ def _taps(like: Tensor, full: tuple[int, int], kernel: tuple[int, int]) -> tuple
 
 
 def _product(a: Tensor, b: Tensor, sign: int, out: Tensor) -> None:
-    """For every frequency a times b (sign 1), or a times b's conjugate (sign -1)."""
-    torch.bmm(a[0], b[0], out=out[0])
-    out[0].baddbmm_(a[1], b[1], alpha=-sign)
-    torch.bmm(a[1], b[0], out=out[1])
-    out[1].baddbmm_(a[0], b[1], alpha=sign)
+    """For every frequency a times b (sign 1), or a times b's conjugate (sign -1); a few at a time, as caches are
+    small."""
+    many = max(1, BLOCK // (a[:, 0].numel() + b[:, 0].numel() + out[:, 0].numel()))
+    for c, d, to in zip(*(torch.split(part, many, 1) for part in (a, b, out)), strict=True):
+        torch.bmm(c[0], d[0], out=to[0])
+        to[0].baddbmm_(c[1], d[1], alpha=-sign)
+        torch.bmm(c[1], d[0], out=to[1])
+        to[1].baddbmm_(c[0], d[1], alpha=sign)
 
 
 class Spectral(Layer):
@@ -114,7 +116,7 @@ class Spectral(Layer):
         self.half = at.full[1] // 2 + 1
         self.outside = _Transform(like, at.full, (at.up, at.left), (at.height, at.width))
         self.inside = _Transform(like, at.full, (0, 0), (at.rows, at.columns))
-        self.taps, self.taps_back = _taps(like, at.full, at.kernel)
+        self.taps, self.taps_back = _taps(like, at.full, (at.kernel[0], at.kernel[1]))
         spectrum = at.full[0] * self.half
         self.places = like.new_empty(*at.kernel, at.channels, at.outer)
         self.spectrum = like.new_empty(2, spectrum, at.channels, at.outer)
