@@ -103,7 +103,7 @@ class Move(Layer):
 
 
 def _permute(x: Tensor, sizes: Sequence[int], places: list[int], out: Tensor) -> None:
-    """Where only the dimensions before and after a cut change places, a matrix is transposed: torch is quick at that."""
+    """Where the dimensions before a cut only change places with those after it, torch copies a transposed matrix."""
     cut = places[0]
     if places == [(cut + i) % 4 for i in range(4)]:
         rows = math.prod(sizes[:cut])
