@@ -131,6 +131,10 @@ def test_clamps_are_counted():
     assert 0.5 <= trace.rows[2]["rate_1"] <= 0.5001
 
 
+def test_round_zero_is_not_clamped_even_where_its_rate_is_a_bound():
+    assert run(1, **{"algo.eta_max": 0.1}).rows[0]["clamps"] == 0  # lr is 0.1
+
+
 def test_fixed_point_repeats_the_round_until_the_mean_field_settles():
     keys = {"algo.mean_field": "fixed_point", "algo.J": 200, "algo.epsilon": 1e-10, "algo.eta_min": 1e-12}
     keys["algo.alpha"] = 0.9  # each pass shrinks the rate by about G / (G + alpha / (1 - alpha)), G = |phi1|^2
