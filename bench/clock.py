@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench.seeding import stream
+from bench.seeding import constant, stream
 
 
 def about(text: str) -> dict[str, str]:
@@ -160,7 +160,10 @@ class Devices:
 
     def compute_seconds(self, client: int, dispatch: int, version: int, steps: int) -> float:
         own = self.population
-        drawn = stream(self.seed, "devices", client, dispatch if own.redraw else 0).random()
+        if own.redraw:
+            drawn = float(stream(self.seed, "devices", client, dispatch).random())
+        else:
+            drawn = constant(self.seed, "devices", client, 0)
         if own.seconds is not None:
             lo, hi = own.seconds
             return lo + (hi - lo) * drawn
@@ -177,7 +180,7 @@ class Devices:
         if self.population.peer is None or self.population.up is None:
             return 0.0
         lo, hi = self.population.peer
-        pair = stream(self.seed, "peers", min(sender, recipient), max(sender, recipient)).random()
+        pair = constant(self.seed, "peers", min(sender, recipient), max(sender, recipient))
         return self.upload_seconds(sender, size) / (lo * math.pow(hi / lo, pair))
 
     def _link(self, name: str, client: int, size: int) -> float:
@@ -185,7 +188,7 @@ class Devices:
         if given is None:
             return 0.0
         rates = given if isinstance(given, list) else [given]
-        drawn = stream(self.seed, "links", client).random()  # up and down alike: a device is near or far
+        drawn = constant(self.seed, "links", client)  # up and down alike: a device is near or far
         return size / (1e6 * float(rates[int(drawn * len(rates))]))
 
     def lost(self, client: int, dispatch: int, what: str, number: int) -> bool:

@@ -42,6 +42,7 @@ class FederatedLoop:
         self.personal = engine.layout.part(algo.personal)
         self.clock, self.traffic = Clock(), Traffic(algo, fed, ~self.personal)
         self.version = self.round = self.arrivals = self.evaluations = self.next_job = self.dropped = 0
+        self.samples: list[float] = fed.samples.tolist()
         self.dispatches: Counter[int] = Counter()
         self.jobs = InFlight()
         self.arrived: list[Job] = []  # in the buffer
@@ -242,7 +243,7 @@ class FederatedLoop:
         if what := result.not_finite:
             self._drop(job, what, tally)
             return
-        tally.add(result.loss, float(self.fed.samples[job.client]) * job.count)
+        tally.add(result.loss, self.samples[job.client] * job.count)
         self.memory.write(job.client, result.mine)
         self.arrived.append(job)
         places = sum(job.count for job in self.arrived)

@@ -19,6 +19,7 @@ class Traffic:
         self.up = self.down = self.peer = 0
         self.message = BYTES * fed.layout.size  # a gradient from device to device
         self._fed, self._shared, self._extra_up = fed, shared, algo.extra_up(fed)
+        self._kept = int((~shared).sum())  # numbers of w that never travel
         # a method that leaves layers out also gets its papers' figure: what one device would have sent that took part
         # in every aggregation (bench.metrics.upload_cost)
         partial = type(algo).sends is not Algorithm.sends and bool(fed.layout.deep.any())
@@ -40,7 +41,7 @@ class Traffic:
 
     def download_size(self, broadcast: State, unicast: State) -> int:
         numbers = sum(value.numel() for value in [*broadcast.values(), *unicast.values()])
-        return BYTES * (numbers - int((~self._shared).sum()))
+        return BYTES * (numbers - self._kept)
 
     def state_dict(self) -> dict[str, int | None]:
         return {"up": self.up, "down": self.down, "peer": self.peer, "every_round": self.every_round}
