@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench.seeding import stream
+from bench.seeding import constant, stream
 
 
 def about(text: str) -> dict[str, str]:
@@ -124,7 +124,6 @@ class Devices:
     seed: int
     sampling: str = "without_replacement"
     population: Population = field(default_factory=Population)
-    _drawn: dict[tuple[str, int], float] = field(default_factory=dict, repr=False, compare=False)
 
     def draw(self, version: int, idle: Sequence[int], places: int) -> list[int]:
         """The devices that get the next places, one entry a place."""
@@ -161,9 +160,10 @@ class Devices:
 
     def compute_seconds(self, client: int, dispatch: int, version: int, steps: int) -> float:
         own = self.population
-        drawn = (
-            stream(self.seed, "devices", client, dispatch).random() if own.redraw else self._once("devices", client, 0)
-        )
+        if own.redraw:
+            drawn = float(stream(self.seed, "devices", client, dispatch).random())
+        else:
+            drawn = constant(self.seed, "devices", client, 0)
         if own.seconds is not None:
             lo, hi = own.seconds
             return lo + (hi - lo) * drawn
@@ -180,7 +180,7 @@ class Devices:
         if self.population.peer is None or self.population.up is None:
             return 0.0
         lo, hi = self.population.peer
-        pair = stream(self.seed, "peers", min(sender, recipient), max(sender, recipient)).random()
+        pair = constant(self.seed, "peers", min(sender, recipient), max(sender, recipient))
         return self.upload_seconds(sender, size) / (lo * math.pow(hi / lo, pair))
 
     def _link(self, name: str, client: int, size: int) -> float:
@@ -188,15 +188,8 @@ class Devices:
         if given is None:
             return 0.0
         rates = given if isinstance(given, list) else [given]
-        drawn = self._once("links", client)  # up and down alike: a device is near or far
+        drawn = constant(self.seed, "links", client)  # up and down alike: a device is near or far
         return size / (1e6 * float(rates[int(drawn * len(rates))]))
-
-    def _once(self, purpose: str, client: int, *ids: int) -> float:
-        """What a device draws once for the whole run."""
-        key = (purpose, client)
-        if key not in self._drawn:
-            self._drawn[key] = stream(self.seed, purpose, client, *ids).random()
-        return self._drawn[key]
 
     def lost(self, client: int, dispatch: int, what: str, number: int) -> bool:
         """Whether attempt `number` of an upload, or the message to device `number`, is lost."""

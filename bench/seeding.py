@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
@@ -73,3 +74,9 @@ def _states(words: Sequence[Words]) -> npt.NDArray[np.uint64]:
     constant = 0x8B51F9DD
     out = np.stack([hashed(pool[i % 4], 0x58F38DED) for i in range(8)], 1)
     return np.ascontiguousarray(out).astype("<u4").view("<u8").astype(np.uint64)
+
+
+@lru_cache(maxsize=2**17)
+def constant(seed: int, purpose: str, *ids: int) -> float:
+    """The first number of that stream: what is drawn once and asked for again and again."""
+    return float(stream(seed, purpose, *ids).random())

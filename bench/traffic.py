@@ -19,7 +19,7 @@ class Traffic:
         self.up = self.down = self.peer = 0
         self.message = BYTES * fed.layout.size  # a gradient from device to device
         self._fed, self._shared, self._extra_up = fed, shared, algo.extra_up(fed)
-        self._kept = int((~shared).sum())
+        self._kept = int((~shared).sum())  # numbers of w that never travel
         # a method that leaves layers out also gets its papers' figure: what one device would have sent that took part
         # in every aggregation (bench.metrics.upload_cost)
         partial = type(algo).sends is not Algorithm.sends and bool(fed.layout.deep.any())
@@ -39,9 +39,8 @@ class Traffic:
         totals: dict[str, float] = {"bytes_up": self.up, "bytes_down": self.down, "bytes_peer": self.peer}
         return totals if self.every_round is None else totals | {"upload_gb_every_round": self.every_round / GB}
 
-    def download_size(self, server: State, algo: Algorithm) -> int:
-        numbers = sum(server[name].numel() for name in algo.broadcast)
-        numbers += sum(server[name][0].numel() for name in algo.unicast)
+    def download_size(self, broadcast: State, unicast: State) -> int:
+        numbers = sum(value.numel() for value in [*broadcast.values(), *unicast.values()])
         return BYTES * (numbers - self._kept)
 
     def state_dict(self) -> dict[str, int | None]:

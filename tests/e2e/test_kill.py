@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from bench.main import command
 from bench.record import TIMES, load, load_all
@@ -18,6 +19,23 @@ SLOW_LINKS = ["devices.up=0.1", "devices.down=0.2"]  # so that downloads, traini
 SETTINGS = {
     "synchronous": ["algo=scaffold", "devices.rho=0.5", "sampling=with_replacement", "eval_every=3"],
     "asynchronous": ["algo=fedasync", *SLOW_LINKS, "clients=12", "cohort=4"],
+    "mail": [
+        "algo=fedlc_t",
+        "clients=8",
+        "cohort=8",
+        "arrivals_per_round=3",
+        "devices.loss=0.3",
+        "devices.peer=[0.1,10]",
+        *SLOW_LINKS,
+    ],
+    "mail, lost for good": [
+        "algo=fedlc",
+        "clients=8",
+        "cohort=8",
+        "devices.loss=0.3",
+        "devices.peer=[0.1,10]",
+        *SLOW_LINKS,
+    ],
     "buffered": ["algo=fedlga", "concurrency=9", "buffer=4", "devices.rho=0.5", *SLOW_LINKS],
 }
 
@@ -68,20 +86,29 @@ def kill_and_resume(setting, whole, out):
     assert killed.status == "interrupted", f"finished before the kill at {moment} s"
     assert killed.rows
     assert (killed.folder / "checkpoints" / "last.ckpt").exists()
+    state = torch.load(killed.folder / "checkpoints" / "last.ckpt", weights_only=True)["federation"]["loop"]
     assert without_times(killed) == without_times(reference)[: len(killed.rows)]
     assert command([f"resume={killed.folder}"]) == 0
     resumed = load(killed.folder)
     assert resumed.result["weights_sha256"] == reference.result["weights_sha256"], f"killed after {moment} s"
     assert without_times(resumed) == without_times(reference), f"killed after {moment} s"
+    timeline = [(run.folder / "timeline.csv").read_text() for run in (resumed, reference)]
+    assert timeline[0] == timeline[1], f"killed after {moment} s"
+    return state
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_run_killed_with_mail_and_retransmissions_under_way_resumes_to_the_same_end(whole, tmp_path):
+    state = kill_and_resume("mail", whole, tmp_path / "runs")
+    assert state["mail"]["posted"] and any(job["attempts"] > 1 for job in state["jobs"])
+
+
+@pytest.mark.parametrize("setting", ["synchronous", "asynchronous", "buffered"])
 def test_a_killed_run_resumes_to_the_same_end(setting, whole, tmp_path):
     kill_and_resume(setting, whole, tmp_path / "runs")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setting", ["synchronous", "asynchronous"])
+@pytest.mark.parametrize("setting", ["synchronous", "asynchronous", "mail", "mail, lost for good"])
 @pytest.mark.parametrize("number", range(10))
-def test_twenty_more(setting, number, whole, tmp_path):
+def test_forty_more(setting, number, whole, tmp_path):
     kill_and_resume(setting, whole, tmp_path / "runs")
