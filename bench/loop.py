@@ -253,9 +253,8 @@ class FederatedLoop:
         tally.add(result.loss, float(self.fed.samples[job.client]) * job.count)
         self.memory.write(job.client, result.mine)
         self.arrived.append(job)
-        places = sum(job.count for job in self.arrived)
         wait = self.devices.population.max_wait
-        if not self.jobs if self.sync else places >= self.rules.schedule.buffer:
+        if not self.jobs if self.sync else sum(job.count for job in self.arrived) >= self.rules.schedule.buffer:
             self._aggregate(tally)
         elif wait is not None and len(self.arrived) == 1:
             self.clock.push(Event(self.clock.now + wait, Kind.WAIT, job.client, self.version))
