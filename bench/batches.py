@@ -17,11 +17,13 @@ Batch = tuple[Tensor, Tensor]
 class Pass:
     """The steps of one local epoch: `order` are the sample numbers, cut into batches of `size` when asked for."""
 
+    __slots__ = ("device", "order", "size", "steps")
+
     def __init__(self, order: np.ndarray, size: int, device: torch.device) -> None:
-        self.order, self.size, self.device = order, size, device
+        self.order, self.size, self.device, self.steps = order, size, device, -(-len(order) // size)
 
     def __len__(self) -> int:
-        return -(-len(self.order) // self.size)
+        return self.steps
 
     def __getitem__(self, step: int) -> Tensor:
         if not 0 <= step < len(self):
@@ -71,10 +73,16 @@ class Batches:
 
     def _passes(self, rng: np.random.Generator, client: int, epochs: int) -> list[Pass]:
         mine, size, device = self.samples[client], self.batch_size, self.x.device
+
+        def shuffled() -> np.ndarray:
+            order = mine.copy()
+            rng.shuffle(order)
+            return order
+
         if not self.by_step:
-            return [Pass(mine[rng.permutation(len(mine))], size, device) for _ in range(epochs)]
+            return [Pass(shuffled(), size, device) for _ in range(epochs)]
         passes = self.passes(client)
-        orders = [mine[rng.permutation(len(mine))] for _ in range(-(-epochs // passes))]
+        orders = [shuffled() for _ in range(-(-epochs // passes))]
         starts = [(order, size * step) for order in orders for step in range(passes)]
         return [Pass(order[start : start + size], size, device) for order, start in starts[:epochs]]
 

@@ -16,7 +16,9 @@ Words = npt.NDArray[np.uint32]
 
 def stream(seed: int, purpose: str, *ids: int) -> np.random.Generator:
     """The generator that belongs to (seed, purpose, ids), whatever else was drawn before."""
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, zlib.crc32(purpose.encode()), *ids])))
+    numbers = (seed, zlib.crc32(purpose.encode()), *ids)
+    words = np.array([word for number in numbers for word in _words(number)], dtype=np.uint32)  # as numpy itself would
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(cast(Any, words))))
 
 
 def streams(seed: int, purpose: str, ids: Sequence[Sequence[int]]) -> list[np.random.Generator]:

@@ -39,8 +39,9 @@ class Traffic:
         totals: dict[str, float] = {"bytes_up": self.up, "bytes_down": self.down, "bytes_peer": self.peer}
         return totals if self.every_round is None else totals | {"upload_gb_every_round": self.every_round / GB}
 
-    def download_size(self, broadcast: State, unicast: State) -> int:
-        numbers = sum(value.numel() for value in [*broadcast.values(), *unicast.values()])
+    def download_size(self, server: State, algo: Algorithm) -> int:
+        numbers = sum(server[name].numel() for name in algo.broadcast)
+        numbers += sum(server[name][0].numel() for name in algo.unicast)
         return BYTES * (numbers - self._kept)
 
     def state_dict(self) -> dict[str, int | None]:

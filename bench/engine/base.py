@@ -40,15 +40,26 @@ class Group:
         return [k for k, epochs in enumerate(self.batches) if epoch < len(epochs)]
 
 
-@dataclass
-class Count:
-    """What one device did."""
+class Counts:
+    """What each device did."""
 
-    units: Units
-    rates: list[float]
-    steps: int = 0
-    lr_sum: float = 0.0
-    evaluations: int = 0
+    def __init__(self, devices: int, epochs: int, momentum: float) -> None:
+        self.momentum = momentum
+        self.units = [Units() for _ in range(devices)]
+        self.rates = np.zeros((devices, epochs))
+        self.steps, self.evaluations = np.zeros(devices, dtype=np.int64), np.zeros(devices, dtype=np.int64)
+        self.lr_sum = np.zeros(devices)
+
+    def add(self, group: Group, epoch: int, active: list[int], rule: LocalRule, lr: float) -> None:
+        steps = [len(group.batches[k][epoch]) for k in active]
+        rates = numbers(lr if rule.lr is None else rule.lr, group)
+        self.steps[active] += steps
+        self.evaluations[active] += np.multiply(steps, 2 if rule.sam else 1)
+        self.rates[active, epoch] = [rates[k] for k in active]
+        self.lr_sum[active] += steps * self.rates[active, epoch]
+        prox = numbers(rule.prox, group)
+        for k, taken in zip(active, steps, strict=True):
+            self.units[k].add(taken, rates[k] * prox[k], self.momentum)
 
 
 class Trains(Protocol):
@@ -100,7 +111,7 @@ class Engine(ABC):
         """Trains every job; also returns each one's number of mini-batch gradients."""
         need, clients = algo.need, jobs.client.tolist()
         group = self._group(fed, clients, dispatch, jobs.epochs.tolist(), jobs.start, jobs.received, need & SUMS)
-        counts = [Count(Units(), []) for _ in clients]
+        counts = Counts(len(clients), fed.epochs, fed.momentum)
         self.module.train()
         for epoch in range(max(len(epochs) for epochs in group.batches)):
             active = group.active(epoch)
@@ -110,16 +121,14 @@ class Engine(ABC):
                     trace.reach(epoch, group.w[k])
             rule = algo.local(jobs, group.w, epoch, fed)
             self.epoch(group, epoch, rule, fed)
-            lr, prox = numbers(fed.lr if rule.lr is None else rule.lr, group), numbers(rule.prox, group)
-            for k in active:
-                _count(counts[k], len(group.batches[k][epoch]), lr[k], prox[k], 2 if rule.sam else 1, fed.momentum)
+            counts.add(group, epoch, active, rule, fed.lr)
             if trace is not None:
                 for k in active:
                     trace.add(epoch, group.sums["epoch"][k])
         if trace is not None:
             for k, epochs in enumerate(group.batches):
                 trace.reach(len(epochs), group.w[k])
-        return self._trained(need, fed, jobs, group, counts), [count.evaluations for count in counts]
+        return self._trained(need, jobs, group, counts), counts.evaluations.tolist()
 
     def tune(self, fed: Fed, w: Tensor, client: int, rule: LocalRule, epochs: int) -> Tensor:
         """The model w [P] after `epochs` of a device's data by one rule, on batches no dispatch sees."""
@@ -152,29 +161,29 @@ class Engine(ABC):
             sums={name: torch.zeros_like(w) for name in sorted(sums)},
         )
 
-    def _trained(self, need: frozenset[str], fed: Fed, jobs: Jobs, group: Group, counts: list[Count]) -> Trained:
+    def _trained(self, need: frozenset[str], jobs: Jobs, group: Group, counts: Counts) -> Trained:
         w = group.w
-        steps = w.new_tensor([count.steps for count in counts])
+        steps = w.new_tensor(counts.steps)
         if "mean_gradient" in need:
             group.sums["mean_gradient"] /= steps[:, None]
         return Trained(
             end=w,
             steps=steps,
-            units=w.new_tensor([count.units.total for count in counts]),
-            lr_sum=w.new_tensor([count.lr_sum for count in counts]),
-            rates=w.new_tensor([count.rates + [0.0] * (fed.epochs - len(count.rates)) for count in counts]),
+            units=w.new_tensor([units.total for units in counts.units]),
+            lr_sum=w.new_tensor(counts.lr_sum),
+            rates=w.new_tensor(counts.rates),
             loss=group.loss / steps,
             **{name: value for name, value in group.sums.items() if name in SUMS},
             **self._at_received(need, jobs, counts),
             **self._prototypes(need, jobs.client.tolist(), w),
         )
 
-    def _at_received(self, need: frozenset[str], jobs: Jobs, counts: list[Count]) -> dict[str, Tensor]:
+    def _at_received(self, need: frozenset[str], jobs: Jobs, counts: Counts) -> dict[str, Tensor]:
         """Loss and full-batch gradient of each device at the model it received."""
         if not need & {"full_gradient", "start_loss"}:
             return {}
         self.module.eval()
-        full, losses = torch.zeros_like(jobs.start), jobs.start.new_zeros(len(counts))
+        full, losses = torch.zeros_like(jobs.start), jobs.start.new_zeros(len(jobs.start))
         for k, client in enumerate(jobs.client.tolist()):
             received = self.layout.rows(jobs.received[k : k + 1])[0]
             whole = self.batches.whole(client)
@@ -183,7 +192,7 @@ class Engine(ABC):
                 loss, g = self.gradient(received, index)
                 losses[k] += loss * (len(index) / samples)
                 full[k].add_(g, alpha=len(index) / samples)
-            counts[k].evaluations += self.batches.passes(client)
+            counts.evaluations[k] += self.batches.passes(client)
         found = {"full_gradient": full, "start_loss": losses}
         return {name: value for name, value in found.items() if name in need}
 
@@ -194,13 +203,5 @@ class Engine(ABC):
 def numbers(value: float | Tensor, group: Group) -> list[float]:
     """A term of the rule for each device."""
     if isinstance(value, Tensor):
-        return [float(number) for number in value.tolist()]
+        return list(map(float, value.tolist()))
     return [float(value)] * len(group.clients)
-
-
-def _count(count: Count, steps: int, lr: float, prox: float, gradients: int, momentum: float) -> None:
-    count.units.add(steps, lr * prox, momentum)
-    count.rates.append(lr)
-    count.steps += steps
-    count.lr_sum += steps * lr
-    count.evaluations += steps * gradients

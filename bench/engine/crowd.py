@@ -15,8 +15,8 @@ from bench.engine.rates import Rates
 from bench.engine.rows import Rows, take
 from bench.engine.stack import Linear, Stack, aligned
 
-CACHE = 2**20  # bytes that a stack works on: they should stay in a core's own cache
-MOST = 64  # devices in a stack
+CACHE = 2**21  # bytes that a stack works on; a core's own cache is of that order
+MOST = 128  # devices in a stack
 
 
 @dataclass
@@ -50,8 +50,10 @@ class Crowd:
         self.linears, self.batches, self.like, self.size = linears, batches, like, size
         self.dims = [dim for linear in linears for dim in (linear.inner, linear.outer)]
         self.thin = 1 in self.dims  # torch multiplies one matrix with a side of one otherwise than many
-        self.width = min(batches.batch_size, max(len(samples) for samples in batches.samples))
-        numbers = 2 * size + self._samples(self.width) * sum(self.dims)
+        held = [min(len(samples), batches.batch_size) for samples in batches.samples]
+        found = {count: self._samples(count) for count in set(held)}
+        self.padded = [found[count] for count in held]  # samples in a batch of each client
+        numbers = 2 * size + max(self.padded) * sum(self.dims)
         self.most = 1 if self.thin else max(1, min(MOST, CACHE // (numbers * like.element_size())))
         self.row = aligned(size, like)
         self.buffers: dict[str, Tensor] = {}
@@ -83,15 +85,12 @@ class Crowd:
 
     def _stacks(self, group: Group, epoch: int) -> Iterator[tuple[int, list[int]]]:
         """Devices whose batches are padded alike; a device's padding depends on its own data alone."""
-        kinds: dict[int, list[int]] = {}
-        for k in group.active(epoch):
-            held = len(self.batches.samples[group.clients[k]])
-            kinds.setdefault(min(held, self.batches.batch_size), []).append(k)
         alike: dict[int, list[int]] = {}
-        for held, devices in kinds.items():
-            alike.setdefault(self._samples(held), []).extend(devices)
+        for k in group.active(epoch):
+            alike.setdefault(self.padded[group.clients[k]], []).append(k)
         for samples, devices in alike.items():
-            devices.sort(key=lambda k: -len(group.batches[k][epoch].order))
+            length = {k: len(group.batches[k][epoch].order) for k in devices}
+            devices.sort(key=length.__getitem__, reverse=True)
             for begin in range(0, len(devices), self.most):
                 yield samples, devices[begin : begin + self.most] * (2 if self.thin else 1)
 

@@ -33,7 +33,7 @@ class Dense(Engine):
 
     def epoch(self, group: Group, epoch: int, rule: LocalRule, fed: Fed) -> None:
         rates = Rates(group, rule, fed)
-        if self.large and not rates.raw:
+        if self.large and not rates.gradient:
             for k in group.active(epoch):
                 self.lone.device(group, epoch, rates, k)
         else:

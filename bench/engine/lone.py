@@ -29,9 +29,10 @@ class Lone:
     def device(self, group: Group, epoch: int, rates: Rates, k: int) -> None:
         one = group.batches[k][epoch]
         index = torch.from_numpy(one.order).to(self.like.device)
-        steps = max(1, ROWS // one.size)
+        steps = max(1, ROWS // one.size) if group.m is None else 1
         shift = rates.shift([k], torch.empty_like(group.w[k : k + 1])) if rates.shifts else None
-        lone = _Device(self.linears, group.w[k : k + 1], shift, rates.pull[k], steps * one.size)
+        m = None if group.m is None else group.m[k : k + 1]
+        lone = _Device(self.linears, rates, k, group.w[k : k + 1], m, shift, steps * one.size)
         loss = group.loss[k]
         for part in torch.split(index, steps * one.size):
             if self.batches.augment is None:
@@ -39,23 +40,34 @@ class Lone:
             else:
                 loads = [self.batches.load(batch, group.augmentation[k]) for batch in torch.split(part, one.size)]
                 x, y = (torch.cat(parts) for parts in zip(*loads, strict=True))
-            loss += lone.block(x.flatten(1), y, one.size, rates.rate[k])
+            loss += lone.block(x.flatten(1), y, one.size)
 
 
 class _Device:
-    def __init__(self, linears: Sequence[Linear], w: Tensor, shift: Tensor | None, pull: float, rows: int) -> None:
-        self.linears, self.pull = linears, pull
-        self.w, self.ones = _cut(linears, w), w.new_ones(rows)
+    def __init__(
+        self,
+        linears: Sequence[Linear],
+        rates: Rates,
+        k: int,
+        w: Tensor,
+        m: Tensor | None,
+        shift: Tensor | None,
+        samples: int,
+    ) -> None:
+        self.linears, self.pull, self.rate = linears, rates.pull[k], rates.rate[k]
+        self.momentum, self.decay = rates.momentum, rates.decay
+        self.w, self.ones = _cut(linears, w), w.new_ones(samples)
+        self.m = None if m is None else _cut(linears, m)
         self.shift: Cuts = [(None, None)] * len(linears) if shift is None else [*_cut(linears, shift)]
 
-    def block(self, x: Tensor, y: Tensor, size: int, rate: float) -> Tensor:
+    def block(self, x: Tensor, y: Tensor, size: int) -> Tensor:
         """Some steps; returns the sum of their mean losses."""
         sizes = [min(size, len(x) - begin) for begin in range(0, len(x), size)]
         z, seen, shifted = self._ahead(x, sizes)
         d, logs = torch.empty_like(z), z.new_empty(len(z), self.linears[-1].outer)
         hot = torch.zeros_like(logs).scatter_(1, y[:, None], 1)
         parts = zip(*(torch.split(rows, sizes) for rows in (z, d, logs, hot)), strict=True)
-        begin = 0
+        begin, rate = 0, self.rate if self.m is None else 1.0
         for i, (now, mine, log, target) in enumerate(parts):
             if self.pull:
                 now.mul_((1 - self.pull) ** i)
@@ -94,15 +106,36 @@ class _Device:
         self._update(0, d, x, len(sizes))
 
     def _update(self, i: int, d: Tensor, inputs: Tensor, steps: int = 1) -> None:
-        weight, bias = self.w[i]
+        if self.m is not None:
+            self._gather(i, d, inputs)
         for part, shift in zip(self.w[i], self.shift[i], strict=True):
             if part is not None and self.pull:
                 part.sub_(part, alpha=1 - (1 - self.pull) ** steps)
             if part is not None and shift is not None:
                 part.add_(shift, alpha=self._sum(steps))
-        weight.addmm_(d.T, inputs, alpha=-1)
+        if self.m is None:
+            self._add(self.w[i], d, inputs, -1.0)
+        else:
+            for part, m in zip(self.w[i], self.m[i], strict=True):
+                if part is not None and m is not None:
+                    part.sub_(m, alpha=self.rate)
+
+    def _gather(self, i: int, d: Tensor, inputs: Tensor) -> None:
+        assert self.m is not None
+        self._add(self.m[i], d, inputs, 1.0, self.momentum)
+        if self.decay:
+            for part, m in zip(self.w[i], self.m[i], strict=True):
+                if part is not None and m is not None:
+                    m.add_(part, alpha=self.decay)
+
+    def _add(
+        self, to: tuple[Tensor, Tensor | None], d: Tensor, inputs: Tensor, alpha: float, beta: float = 1.0
+    ) -> None:
+        """to <- beta to + alpha d' inputs, without a gradient of its own in between."""
+        weight, bias = to
+        weight.addmm_(d.T, inputs, alpha=alpha, beta=beta)
         if bias is not None:
-            bias.addmv_(d.T, self.ones[: len(d)], alpha=-1)
+            bias.addmv_(d.T, self.ones[: len(d)], alpha=alpha, beta=beta)
 
     def _rest(self, z: Tensor, target: Tensor, rate: float, first: Tensor, log: Tensor) -> None:
         """One step from the first layer's z on: trains the other layers, and writes the derivative by z to `first`."""

@@ -33,7 +33,9 @@ class Rates:
         self.pulls, self.shifts = self.proximal or decay != 0, self.proximal or rule.drift is not None
         self.mask = None if rule.mask is None or bool(rule.mask.all()) else rule.mask
         self.drift, self.received = rule.drift, group.received
-        self.raw = bool(self.sums) or group.m is not None or self.sam != 0 or self.mask is not None
+        # what a step cannot do without the gradient as a tensor of its own, and without knowing it unscaled
+        self.gradient = bool(self.sums) or self.sam != 0 or self.mask is not None
+        self.raw = self.gradient or group.m is not None
 
     @property
     def vectors(self) -> tuple[str, ...]:

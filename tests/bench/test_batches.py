@@ -1,3 +1,5 @@
+import zlib
+
 import numpy as np
 import pytest
 import torch
@@ -55,3 +57,5 @@ def test_streams_are_independent_of_each_other_and_repeatable():
 def test_streams_drawn_together_are_those_drawn_alone(seed, ids):
     together = [rng.integers(2**63, size=4).tolist() for rng in streams(seed, "batches", ids)]
     assert together == [stream(seed, "batches", *one).integers(2**63, size=4).tolist() for one in ids]
+    words = [[seed, zlib.crc32(b"batches"), *one] for one in ids]
+    assert together == [np.random.default_rng(one).integers(2**63, size=4).tolist() for one in words]
