@@ -34,10 +34,11 @@ class Chain(Engine):
             found[id(p)] = Param(p.detach(), next(parts) if p.requires_grad else torch.zeros_like(p))
             if p.requires_grad:
                 self.params.append(found[id(p)])
-        sample = batches.load(batches.clients[0][:1])[0]
-        self.steps = compiled(layers, tuple(sample.shape[1:]), batches.batch_size, like, found)
+        shape = tuple(batches.inputs(batches.x[:1]).shape[1:])
+        self.steps = compiled(layers, shape, batches.batch_size, like, found)
         self.first = next(i for i, step in enumerate(self.steps) if step.trains)
         self.batch = 0
+        self.minus_one = like.new_full((1, 1), -1.0)
 
     def epoch(self, group: Group, epoch: int, rule: LocalRule, fed: Fed) -> None:
         for k in group.active(epoch):
@@ -89,7 +90,7 @@ class Chain(Engine):
         chosen = y[:, None]
         loss = losses.gather(1, chosen).mean().neg_()
         g = losses.exp_()
-        g.scatter_add_(1, chosen, g.new_full((1, 1), -1.0).expand(len(y), 1))
+        g.scatter_add_(1, chosen, self.minus_one.expand(len(y), 1))
         g.div_(len(y))
         for i in range(len(self.steps) - 1, self.first - 1, -1):
             g = self.steps[i].backward(g, i > self.first)

@@ -135,24 +135,23 @@ class Relu(Layer):
 
 
 class Bias(Layer):
-    """One number per channel, in place."""
+    """One number per channel, in place; channels are outermost or, with the batch in the middle, innermost."""
 
     trains = True
 
     def __init__(self, like: Tensor, bias: Param, order: Order) -> None:
         super().__init__(like)
-        self.bias, self.channels = bias, len(bias.g)
-        self.form, self.others = ((-1, 1), 1) if order is Order.INNER else ((1, -1), 0)
-
-    def _flat(self, x: Tensor) -> Tensor:
-        return x.reshape(self.channels, -1) if self.others else x.reshape(-1, self.channels)
+        first = order is Order.INNER
+        self.bias, self.others = bias, 1 if first else 0
+        self.matrix = (len(bias.g), -1) if first else (-1, len(bias.g))
+        self.column = (-1, 1) if first else (1, -1)
 
     def forward(self, x: Tensor) -> Tensor:
-        self._flat(x).add_(self.bias.w.view(self.form))
+        x.view(self.matrix).add_(self.bias.w.view(self.column))
         return x
 
     def backward(self, g: Tensor, down: bool) -> Tensor:
-        torch.sum(self._flat(g), self.others, out=self.bias.g)
+        torch.sum(g.reshape(self.matrix), self.others, out=self.bias.g)
         return g
 
 
