@@ -44,7 +44,6 @@ class FederatedLoop:
         self.personal = engine.layout.part(algo.personal)
         self.clock, self.traffic = Clock(), Traffic(algo, fed, ~self.personal)
         self.version = self.round = self.arrivals = self.evaluations = self.next_job = self.dropped = 0
-        self.samples: list[float] = fed.samples.tolist()
         self.dispatches: Counter[int] = Counter()
         self.jobs = InFlight()
         self.arrived: list[Job] = []  # in the buffer
