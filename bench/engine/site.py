@@ -59,7 +59,7 @@ class Site:
             if tuning is not None:
                 row += _shares(self.evaluate.answers(self.engine.tune(self.fed, w, device, *tuning))[1], own)
             rows.append(row)
-        return torch.tensor(rows, dtype=torch.float64)
+        return self.evaluate.y.new_tensor(rows, dtype=torch.float64)
 
 
 def _shares(right: Tensor, own: Tensor) -> list[float]:

@@ -35,9 +35,10 @@ def path(name: str, dtype: torch.dtype, engine: type, cached: int = crowd.CACHE)
     torch.set_default_dtype(dtype)
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(assemble, "Eager", engine)
             patch.setattr(crowd, "CACHE", cached)
-            loop = assemble.build(plan([*small, *uneven, f"algo={name}"], multirun=False)[0]).loop
+            loop = assemble.build(
+                plan([*small, *uneven, f"algo={name}", f"engine={engine.name}", "engine.workers=1"], multirun=False)[0]
+            ).loop
         assert type(loop.engine) is engine
         models = []
         while not loop.finished:

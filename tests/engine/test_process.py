@@ -19,7 +19,7 @@ from bench.engine.shared import Arena
 from bench.errors import UserError
 from bench.loop import FederatedLoop
 from bench.main import command, plan, store
-from bench.record import Record, load
+from bench.record import TIMES, Record, load
 from bench.run import run
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +58,7 @@ def outcome(built):
     """The weights at the end, every round's row and the test figures."""
     rows = []
     while not built.loop.finished:
-        rows.append({name: str(value) for name, value in built.loop.advance().items() if name != "train_seconds"})
+        rows.append({name: str(value) for name, value in built.loop.advance().items() if name not in TIMES})
     return facts.digest(built.loop.server["w"]), rows, built.evaluate(True)
 
 

@@ -22,13 +22,14 @@ import sys
 import ray
 from bench import facts
 from bench.assemble import build
+from bench.record import TIMES
 from bench.main import plan, store
 
 def outcome(parts, kill=False):
     rows = []
     while not parts.loop.finished:
         row = parts.loop.advance()
-        rows.append({name: str(value) for name, value in row.items() if name != "train_seconds"})
+        rows.append({name: str(value) for name, value in row.items() if name not in TIMES})
         if kill and parts.loop.round == 1:
             ray.kill(parts.workers.actors[0])
     figures = parts.evaluate(True)
