@@ -25,6 +25,7 @@ class Plan:
 
     index: Tensor  # [steps, n, samples]
     weight: Tensor  # [steps, n, samples]: one over the batch's size, 0 for padding
+    count: list[list[int]]  # [steps][n]: samples in the batch
     active: list[int]  # devices that take the step: the first so many
 
     @classmethod
@@ -40,7 +41,7 @@ class Plan:
         index = np.concatenate(orders)[at + (np.cumsum(lengths) - lengths)[:, None]]
         weight = torch.from_numpy((place < count) / count).to(like)
         active = (steps > np.arange(steps[0])[:, None]).sum(1).tolist()
-        return cls(torch.from_numpy(index).to(like.device), weight, active)
+        return cls(torch.from_numpy(index).to(like.device), weight, count[:, :, 0].tolist(), active)
 
 
 class Crowd:
@@ -121,8 +122,7 @@ class Crowd:
         if self.batches.augment is None:
             x, y = self.batches.load(index.reshape(-1))
             return x, y.view(index.shape)
-        sizes = (plan.weight[step, : len(devices)] > 0).sum(1).tolist()
-        distinct = list(dict.fromkeys(zip(devices, sizes, strict=True)))
+        distinct = list(dict.fromkeys(zip(devices, plan.count[step], strict=False)))
         loads = [self.batches.load(index[row, :size], group.augmentation[k]) for row, (k, size) in enumerate(distinct)]
         padded = [torch.cat([x, x[-1:].expand(index.shape[1] - len(x), *x.shape[1:])]) for x, _ in loads]
         return torch.cat(padded * (len(devices) // len(distinct))), self.batches.y[index]

@@ -16,6 +16,8 @@ from bench.engine.stack import Linear
 from bench.engine.structure import chain
 from bench.flat import Layout, trainable
 
+LARGE = 2**18  # bytes of a model from which on it is trained alone
+
 
 class Dense(Engine):
     """Small models are trained in stacks; large ones device by device, unless the gradient itself is asked for."""
@@ -29,7 +31,8 @@ class Dense(Engine):
             raise ValueError(f"the model is no dense chain: {found}")
         like = trainable(module)[0].detach()
         self.crowd, self.lone = Crowd(found, batches, like, layout.size), Lone(found, batches, like)
-        self.large = self.crowd.most == 1 and not self.crowd.thin
+        heavy = self.crowd.most == 1 or layout.size * like.element_size() > LARGE
+        self.large = heavy and not self.crowd.thin
 
     def epoch(self, group: Group, epoch: int, rule: LocalRule, fed: Fed) -> None:
         rates = Rates(group, rule, fed)

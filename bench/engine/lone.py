@@ -63,23 +63,24 @@ class _Device:
     def block(self, x: Tensor, y: Tensor, size: int) -> Tensor:
         """Some steps; returns the sum of their mean losses."""
         sizes = [min(size, len(x) - begin) for begin in range(0, len(x), size)]
+        rates = [(self.rate if self.m is None else 1.0) / count for count in sizes]
         z, seen, shifted = self._ahead(x, sizes)
-        d, logs = torch.empty_like(z), z.new_empty(len(z), self.linears[-1].outer)
-        hot = torch.zeros_like(logs).scatter_(1, y[:, None], 1)
-        parts = zip(*(torch.split(rows, sizes) for rows in (z, d, logs, hot)), strict=True)
-        begin, rate = 0, self.rate if self.m is None else 1.0
-        for i, (now, mine, log, target) in enumerate(parts):
+        d, logits = torch.empty_like(z), z.new_empty(len(z), self.linears[-1].outer)
+        each = 1 / z.new_tensor(sizes[:1] * (len(x) - sizes[-1]) + sizes[-1:] * sizes[-1])[:, None]
+        wanted = torch.zeros_like(logits).scatter_(1, y[:, None], each * (-rates[0] * sizes[0]))
+        parts = zip(sizes, rates, *(torch.split(rows, sizes) for rows in (z, d, logits, wanted)), strict=True)
+        begin = 0
+        for i, (count, rate, now, mine, out, target) in enumerate(parts):
             if self.pull:
                 now.mul_((1 - self.pull) ** i)
             if shifted is not None and i:
-                now.add_(shifted[begin : begin + len(now)], alpha=self._sum(i))
+                now.add_(shifted[begin : begin + count], alpha=self._sum(i))
             if i:
-                now.addmm_(seen[begin : begin + len(now), :begin], d[:begin], alpha=-1)
-            self._rest(now, target, rate / len(now), mine, log)
-            begin += len(now)
+                now.addmm_(seen[begin : begin + count, :begin], d[:begin], alpha=-1)
+            self._rest(now, target, rate, mine, out)
+            begin += count
         self._catch_up(x, d, sizes)
-        losses = torch.split(logs.gather(1, y[:, None]).neg_(), sizes)
-        return torch.stack([loss.mean() for loss in losses]).sum()
+        return torch.log_softmax(logits, 1).gather(1, y[:, None]).mul_(each).sum().neg()
 
     def _sum(self, steps: int) -> float:
         """1 + rho + ... + rho^(steps - 1)"""
@@ -137,18 +138,19 @@ class _Device:
         if bias is not None:
             bias.addmv_(d.T, self.ones[: len(d)], alpha=alpha, beta=beta)
 
-    def _rest(self, z: Tensor, target: Tensor, rate: float, first: Tensor, log: Tensor) -> None:
-        """One step from the first layer's z on: trains the other layers, and writes the derivative by z to `first`."""
+    def _rest(self, z: Tensor, target: Tensor, rate: float, first: Tensor, logits: Tensor) -> None:
+        """One step from the first layer's z on: trains the other layers, and writes the derivative by z to `first`.
+        `target` is minus the rate at each sample's class."""
         inputs = []
-        for linear, (weight, bias) in zip(self.linears[:-1], self.w[1:], strict=True):
+        for i, (linear, (weight, bias)) in enumerate(zip(self.linears[:-1], self.w[1:], strict=True), 2):
             inputs.append(z.clamp_min_(0) if linear.relu else z)
-            z = _affine(z, weight, bias)
-        torch.log_softmax(z, 1, out=log)
-        d = torch.exp(log, out=None if inputs else first).sub_(target).mul_(rate)
+            z = _affine(z, weight, bias, logits if i == len(self.w) else None)
+        if not inputs:
+            logits.copy_(z)
+        d = torch.add(target, torch.softmax(z, 1), alpha=rate, out=None if inputs else first)
         for i in range(len(inputs), 0, -1):
-            relu, mine = self.linears[i - 1].relu, first if i == 1 else torch.empty_like(inputs[i - 1])
-            torch.mm(d, self.w[i][0], out=mine)
-            if relu:
+            mine = torch.mm(d, self.w[i][0], out=first if i == 1 else None)
+            if self.linears[i - 1].relu:
                 torch.ops.aten.threshold_backward.grad_input(mine, inputs[i - 1], 0, grad_input=mine)
             self._update(i, d, inputs[i - 1])
             d = mine
@@ -160,5 +162,5 @@ def _cut(linears: Sequence[Linear], w: Tensor) -> list[tuple[Tensor, Tensor | No
     return [(weight[0], None if bias is None else bias[0]) for weight, bias in pairs]
 
 
-def _affine(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return x @ weight.T if bias is None else torch.addmm(bias, x, weight.T)
+def _affine(x: Tensor, weight: Tensor, bias: Tensor | None, out: Tensor | None = None) -> Tensor:
+    return torch.mm(x, weight.T, out=out) if bias is None else torch.addmm(bias, x, weight.T, out=out)

@@ -218,7 +218,7 @@ def test_data_and_models_of_every_kind_are_trained_as_by_autograd(keys, cached, 
 
 @pytest.mark.parametrize("rule", ["plain", "prox, drift, rates", "all"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("units", [(64, 32, 10), (100, 10), (7, 9, 3), (61, 47, 33, 5), (1, 26, 2), (5, 1, 2)])
+@pytest.mark.parametrize("units", [(64, 32, 10), (100, 10), (7, 9, 3), (61, 47, 33, 5), (1, 26, 2), (39, 1, 2)])
 def test_a_devices_result_does_not_depend_on_its_company_to_the_bit(units, dtype, rule):
     problem = Problem(units, dtype)
     local, constants = rules(problem)[rule]
