@@ -17,6 +17,9 @@ def chain(module: nn.Module) -> list[nn.Module] | str:
             return reason
         if not (isinstance(layer, NOTHING) or (isinstance(layer, nn.Dropout) and layer.p == 0)):
             layers.append(layer)
+    trained = [id(layer) for layer in layers if isinstance(layer, nn.Linear | nn.Conv2d)]
+    if len(set(trained)) < len(trained):
+        return "it uses a layer twice"
     if not isinstance(layers[-1], nn.Linear):
         return "it does not end in a linear layer"
     return layers
