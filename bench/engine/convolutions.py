@@ -1,4 +1,4 @@
-"""Convolutions of a chain: as a matrix product with the batch innermost, or torch's own with channels last."""
+"""Convolutions of a chain: as a matrix product with the batch innermost, or torch's own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bench.engine.layers import Layer, Param, aten
 
 
 def few(layer: nn.Conv2d) -> bool:
-    """Are there so few channels that torch's convolution does not pay? Measured, docs/speed.md."""
+    """So few channels that a matrix product with the batch innermost is faster than torch's convolution (measured)."""
     return layer.in_channels == 1 or (layer.in_channels < 8 and layer.out_channels < 32)
 
 
