@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,6 +36,8 @@ def _job_seconds(config: Mapping[str, Any], size: int, samples: Sequence[int]) -
 
 def _cores(address: str) -> int:
     if address == "local":
+        if multiprocessing.current_process().daemon:  # it may not have children
+            return 1
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     from bench.engine.ray import cores
 

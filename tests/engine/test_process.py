@@ -92,9 +92,14 @@ def test_a_test_set_of_many_chunks_gives_the_same_figures(parts, monkeypatch):
     alone, several = parts("engine.workers=1"), parts("engine.workers=3")
     assert alone.evaluate.evaluate.chunks == 8
     assert alone.evaluate(True) == several.evaluate(True)
-    right = alone.evaluate.evaluate.answers(alone.loop.deployed())[1]
-    assert len(right) == 360
-    assert alone.evaluate(True)["test_accuracy"] == pytest.approx(float(right.double().mean()))
+    w = alone.loop.deployed()
+    models = torch.stack([w, 3 * w, -w, -3 * w])  # no part is one whole model
+    answers = [alone.evaluate.evaluate.answers(model) for model in models]
+    monkeypatch.setattr(several.loop, "deployed", lambda: models)
+    figures = several.evaluate(True)
+    assert len(answers[0][1]) == 360
+    assert figures["test_accuracy"] == pytest.approx(sum(float(right.double().mean()) for _, right in answers) / 4)
+    assert figures["test_loss"] == pytest.approx(sum(loss for loss, _ in answers) / 4)
 
 
 def test_traces_are_cut_into_small_parts_and_added_in_the_devices_order(parts, monkeypatch):

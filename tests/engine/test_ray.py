@@ -62,7 +62,7 @@ def test_two_actors_one_of_them_killed_give_the_bits_of_one_process():
             env={**os.environ, "PYTHONPATH": str(ROOT), "RAY_AUTH_MODE": "disabled", "HOME": folder},
             capture_output=True,
             text=True,
-            timeout=400,
+            timeout=900,
         )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("same") == 2
