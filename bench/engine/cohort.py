@@ -144,7 +144,7 @@ class _Stack:
         each = {k: group.batches[k][epoch] for k in self.places}
         self.steps = max(map(len, each.values()))
         self._ends = self._find_ends({k: len(steps) for k, steps in each.items()})
-        self._order = self._numbers({k: torch.cat(steps) for k, steps in each.items()})
+        self._order = self._numbers({k: torch.cat(list(steps)) for k, steps in each.items()})
 
     def load(self, number: int) -> tuple[Tensor, Tensor, Tensor]:
         """x [S, B, ...], y [S, B] and what each sample weighs in its batch's mean: nothing if it only fills up."""
