@@ -20,7 +20,7 @@ from torch.func import functional_call, grad_and_value, vmap
 from algorithms.base import Fed, LocalRule
 from bench import custom
 from bench.batches import Batches
-from bench.engine import rows
+from bench.engine import batched
 from bench.engine.base import Engine, Group
 from bench.errors import UserError
 from bench.flat import Layout, trainable
@@ -48,7 +48,7 @@ class Cohort(Engine):
     def epoch(self, group: Group, epoch: int, rule: LocalRule, fed: Fed) -> None:
         for places in self._stacks(group, epoch):
             stack = _Stack(group, epoch, places, self)
-            self._train(stack, rows.terms(rule, stack.rows, fed.lr, group.w), fed)
+            self._train(stack, batched.terms(rule, stack.rows, fed.lr, group.w), fed)
 
     def gradient(self, w: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         x, y = self.batches.load(index)
@@ -64,14 +64,14 @@ class Cohort(Engine):
             lanes = (waiting[place % self.lanes] for place in range(self.stack))
             yield [lane.pop() if lane else None for lane in lanes]
 
-    def _train(self, stack: _Stack, t: rows.RowTerms, fed: Fed) -> None:
+    def _train(self, stack: _Stack, t: batched.RowTerms, fed: Fed) -> None:
         for number in range(stack.steps):
             x, y, weight = stack.load(number)
             g, loss = self.many(stack.w, x, y, weight)
             if t.sam:
-                g, _ = self.many(rows.climbed(stack.w, g, t.sam), x, y, weight)
+                g, _ = self.many(batched.climbed(stack.w, g, t.sam), x, y, weight)
             stack.take(g, loss)
-            rows.step(stack.w, g, stack.m, stack.received, t, fed.momentum, fed.decay)
+            batched.step(stack.w, g, stack.m, stack.received, t, fed.momentum, fed.decay)
             stack.give_back(number)
 
     def _loss(self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
