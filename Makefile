@@ -36,5 +36,6 @@ lint: $(READY) ## ruff, mypy, import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-speed: $(READY) ## local training against a plain loop; run nothing else meanwhile
-	@$(BIN)/python -m bench speed
+speed: $(READY) ## local training against a plain loop (PEERS=venv/bin/python: and other simulators); run nothing else
+	@mkdir -p runs
+	@$(BIN)/python -m bench speed --json runs/speed.json --plot runs/speed.png $(if $(PEERS),--peers $(PEERS))

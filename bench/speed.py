@@ -1,180 +1,138 @@
-"""How fast local training is: each way of running the same work, interleaved in one process, against a plain loop."""
+"""How fast a round is: each way of running the same work, in turns, against a plain loop. Let nothing else run."""
 
 from __future__ import annotations
 
 import json
 import statistics
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 
-import numpy as np
 import torch
-from torch import Tensor, nn
 
-from algorithms.base import Algorithm, Fed, LocalRule, Schedule
-from bench import models
-from bench.batches import Batch, Batches
-from bench.clock import Devices
-from bench.engine.eager import Eager
-from bench.errors import Parser
-from bench.flat import Layout, trainable
-from bench.loop import FederatedLoop
-from bench.schedule import Rules
-from bench.seeding import stream
+from bench import pictures, speed_growth
+from bench.errors import Parser, UserError, unknown
+from bench.speed_processes import PEERS, Own, Peer
+from bench.speed_variants import VARIANTS
+from bench.speed_work import WORKLOADS, Data, Workload
 
-
-@dataclass(frozen=True)
-class Workload:
-    """Generated tensors of the right shape: `clients` devices that each take `steps` local steps a round."""
-
-    shape: tuple[int, ...]
-    classes: int
-    hidden: tuple[int, ...]
-    batch_size: int
-    clients: int
-    steps: int
-
-
-WORKLOADS = {
-    "fmnist_mlp": Workload((1, 28, 28), 10, (400,), 10, 10, 120),
-    "mnist_linear": Workload((1, 28, 28), 10, (), 32, 100, 57),
-}
-LR = 0.01
-
-
-class Classifier(nn.Module):
-    """What LocalModule is, without Lightning's seven seconds of import."""
-
-    classifier = True
-
-    def __init__(self, net: nn.Module) -> None:
-        super().__init__()
-        self.net = net
-
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        return nn.functional.cross_entropy(self.net(batch[0]), batch[1], reduction="none")
-
-
-class Data:
-    def __init__(self, load: Workload) -> None:
-        per_client = load.batch_size * load.steps
-        rng = np.random.default_rng(0)
-        self.x = torch.from_numpy(rng.integers(0, 256, (load.clients * per_client, *load.shape), dtype=np.uint8))
-        self.y = torch.from_numpy(rng.integers(0, load.classes, load.clients * per_client))
-        self.clients = np.split(np.arange(load.clients * per_client), load.clients)
-
-    @staticmethod
-    def inputs(x: Tensor) -> Tensor:
-        return x.float() * (1 / 255)
-
-
-def _net(load: Workload) -> nn.Module:
-    return models.build(
-        {"name": "mlp", "hidden": load.hidden, "width": 1.0}, load.shape, load.classes, stream(0, "init")
-    )
-
-
-def plain(load: Workload, data: Data) -> Callable[[], None]:
-    """The loop everyone writes first: a module, torch's SGD, the state dicts averaged."""
-    net = _net(load)
-    pools = [(data.x[index], data.y[index]) for index in data.clients]
-
-    def round_() -> None:
-        start = [p.detach().clone() for p in net.parameters()]
-        total = [torch.zeros_like(p) for p in start]
-        for x, y in pools:
-            with torch.no_grad():
-                for p, value in zip(net.parameters(), start, strict=True):
-                    p.copy_(value)
-            optimiser = torch.optim.SGD(net.parameters(), lr=LR)
-            for index in torch.split(torch.randperm(len(y)), load.batch_size):
-                optimiser.zero_grad()
-                nn.functional.cross_entropy(net(data.inputs(x[index])), y[index]).backward()  # type: ignore[no-untyped-call]
-                optimiser.step()
-            for t, p in zip(total, net.parameters(), strict=True):
-                t += p.detach() / len(pools)
-        with torch.no_grad():
-            for p, t in zip(net.parameters(), total, strict=True):
-                p.copy_(t)
-
-    return round_
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Drift(Algorithm):
-    """FedAvg with a constant drift vector: what SCAFFOLD's local step costs."""
-
-    def local(self, jobs: object, w: Tensor, epoch: int, fed: Fed) -> LocalRule:
-        return LocalRule(drift=torch.full_like(w, 1e-6))
-
-
-def eager(load: Workload, data: Data, algo: Algorithm) -> Callable[[], None]:
-    module = Classifier(_net(load))
-    layout = Layout(module)
-    batches = Batches(
-        data.x, data.y, data.clients, data.inputs, batch_size=load.batch_size, classes=load.classes, seed=0
-    )
-    w0 = layout.flatten(trainable(module))
-    fed = Fed(
-        clients=load.clients,
-        cohort=load.clients,
-        rounds=10**6,
-        epochs=1,
-        lr=LR,
-        momentum=0.0,
-        decay=0.0,
-        samples=w0.new_full((load.clients,), float(load.batch_size * load.steps)),
-        layout=layout,
-    )
-    rules = Rules(Schedule(load.clients, load.clients), rounds=10**6)
-    loop = FederatedLoop(algo, fed, Eager(module, layout, batches), Devices(load.clients, 0), rules, w0)
-    return lambda: (loop.advance(), None)[1]
-
-
-def measure(load: Workload, repetitions: int) -> dict[str, dict[str, float]]:
-    torch.set_num_threads(1)
-    data = Data(load)
-    variants = {
-        "plain": plain(load, data),
-        "eager": eager(load, data, Algorithm()),
-        "eager+drift": eager(load, data, _Drift()),
-    }
-    seconds: dict[str, list[float]] = {name: [] for name in variants}
-    for run in variants.values():
-        run()
-    for _ in range(repetitions):
-        for name, run in variants.items():
-            begin = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - begin)
-    return {
-        name: {
-            "seconds_per_round": statistics.median(values),
-            "client_steps_per_second": load.clients * load.steps / statistics.median(values),
-        }
-        for name, values in seconds.items()
-    }
+Figures = dict[str, dict[str, float]]  # by variant
 
 
 def main(argv: Sequence[str]) -> int:
     parser = Parser("python -m bench speed", description=__doc__)
     parser.add_argument("--workloads", default=",".join(WORKLOADS), help="comma-separated: %(default)s")
+    parser.add_argument("--variants", default=",".join(VARIANTS), help="comma-separated: %(default)s")
     parser.add_argument("--repetitions", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=60, help="no further repetition of a variant after so many")
+    parser.add_argument(
+        "--peers", type=Path, help="the Python of an environment with pip install .[peers]: pfl, flower"
+    )
+    parser.add_argument("--growth", action="store_true", help="instead: cost and memory from 10 to 10,000 clients")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--plot", type=Path, help="draw them into this PNG")
     options = parser.parse_args(argv)
-    names = options.workloads.split(",")
-    for name in names:
-        if name not in WORKLOADS:
-            parser.error(f"unknown workload {name}; choose from {', '.join(WORKLOADS)}")
+    torch.set_num_threads(1)
+    if options.repetitions < 1:
+        raise UserError(f"--repetitions {options.repetitions} is not possible: it must be at least 1.")
+    if options.growth:
+        return _growth(options.json, options.plot)
     results = {}
-    for name in names:
-        results[name] = measure(WORKLOADS[name], options.repetitions)
-        base = results[name]["plain"]["seconds_per_round"]
-        for variant, figures in results[name].items():
-            value = figures["seconds_per_round"]
-            print(f"{name:14} {variant:12} {1000 * value:8.1f} ms a round   {base / value:5.2f} x plain", flush=True)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1) + "\n")
+    variants = _known(options.variants, VARIANTS, "variant")
+    for name in _known(options.workloads, WORKLOADS, "workload"):
+        print(f"{name}: {WORKLOADS[name].client_steps:,} client-steps a round", flush=True)
+        results[name] = measure(WORKLOADS[name], variants, options.repetitions, options.seconds, options.peers)
+    _write(results, options.json)
+    if options.plot:
+        _bars(results, options.plot)
     return 0
+
+
+def measure(
+    load: Workload, variants: Sequence[str], repetitions: int, seconds: float, peers: Path | None = None
+) -> Figures:
+    """Medians over interleaved repetitions, after a round to warm up; prints them."""
+    data = Data(load)
+    taken: dict[str, list[float]] = {}
+    overheads: dict[str, list[float]] = {}
+    figures: Figures = {}
+    with ExitStack() as stack:
+        processes: dict[str, Own | Peer] = {}
+        for name in [*variants, *(PEERS if peers else ())]:
+            made = Peer(peers, name, load) if peers and name in PEERS else Own(partial(VARIANTS[name], load, data))
+            stack.enter_context(closing(made))
+            if made.refusal:
+                print(f"  {name:12} {made.refusal}", flush=True)
+                continue
+            processes[name], taken[name], overheads[name] = made, [made.round()[0]], []
+        for _ in range(repetitions):
+            for name, process in processes.items():
+                if len(taken[name]) == 1 or sum(taken[name]) < seconds:
+                    value, outside = process.round()
+                    taken[name].append(value)
+                    overheads[name] += [] if outside is None else [outside]
+        for name, process in processes.items():
+            median = statistics.median(taken[name][1:])
+            figures[name] = {
+                "seconds_per_round": median,
+                "client_steps_per_second": load.client_steps / median,
+                "peak_mb": process.peak_mb(),
+            }
+    _report(figures, {name: statistics.median(values) for name, values in overheads.items() if values})
+    return figures
+
+
+def _report(figures: Figures, overheads: Mapping[str, float]) -> None:
+    base = figures.get("plain", {}).get("seconds_per_round")
+    for name, row in figures.items():
+        value = row["seconds_per_round"]
+        ratio = "" if base is None else f"{base / value:7.2f} x plain"
+        outside = f"   loop {1000 * overheads[name]:.1f} ms a round" if name in overheads else ""
+        print(
+            f"  {name:12}{1000 * value:11.1f} ms a round {row['client_steps_per_second']:10.0f} steps/s "
+            f"{row['peak_mb']:6.0f} MB{ratio}{outside}",
+            flush=True,
+        )
+
+
+def _growth(target: Path | None, picture: Path | None) -> int:
+    found = speed_growth.measure()
+    _write(found, target)
+    if picture:
+        speed_growth.draw(found, picture)
+    return 0
+
+
+def _write(results: object, target: Path | None) -> None:
+    if target is None:
+        return
+    try:
+        target.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"Cannot write to {target}: {error.strerror}; give another file with --json.") from None
+
+
+def _known(given: str, known: Mapping[str, object], what: str) -> list[str]:
+    names = given.split(",")
+    for name in names:
+        if name not in known:
+            raise unknown(what, name, known)
+    return names
+
+
+def _bars(results: Mapping[str, Figures], target: Path) -> None:
+    """Client-steps a second of every variant, a panel for each workload."""
+    figure, panels = pictures.pyplot().subplots(
+        1, len(results), figsize=(1 + 3 * len(results), 4), squeeze=False, layout="constrained"
+    )
+    for panel, (workload, figures) in zip(panels[0], results.items(), strict=True):
+        names = list(figures)[::-1]
+        bars = panel.barh(names, [figures[name]["client_steps_per_second"] for name in names])
+        if base := figures.get("plain"):
+            ratios = [base["seconds_per_round"] / figures[name]["seconds_per_round"] for name in names]
+            panel.bar_label(bars, [f"{ratio:.1f}" for ratio in ratios], padding=2, fontsize=8)
+        panel.set(title=workload, xlabel="client-steps a second", xlim=(0, 1.2 * panel.get_xlim()[1]))
+        panel.tick_params(labelsize=8)
+    figure.suptitle("Speed of local training; the numbers are multiples of the plain loop")
+    pictures.save(figure, target)

@@ -1,0 +1,159 @@
+"""Every way of running a round that `python -m bench speed` measures."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Schedule, Trained, Upload
+from bench.batches import Batch, Batches
+from bench.clock import Devices
+from bench.engine import choose
+from bench.engine.base import Engine
+from bench.engine.cohort import Cohort
+from bench.engine.eager import Eager
+from bench.flat import Layout, trainable
+from bench.loop import FederatedLoop
+from bench.schedule import Rules
+from bench.speed_baselines import floor, plain, trainer
+from bench.speed_work import LR, Data, Round, Workload
+
+ALWAYS = 10**6  # rounds
+
+
+class Classifier(nn.Module):
+    """What LocalModule is, without Lightning's seven seconds of import."""
+
+    classifier = True
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.net(x)
+        return logits
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        return nn.functional.cross_entropy(self.net(batch[0]), batch[1], reduction="none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drift(Algorithm):
+    """FedAvg with a constant drift vector: what SCAFFOLD's local step costs."""
+
+    def local(self, jobs: Jobs, w: Tensor, epoch: int, fed: Fed) -> LocalRule:
+        return LocalRule(drift=torch.full_like(w, 1e-6))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remembers(Algorithm):
+    """FedAvg whose devices keep a vector, as SCAFFOLD's and FedDyn's do."""
+
+    def init_client(self, w: Tensor, fed: Fed) -> dict[str, Tensor]:
+        return {"c": torch.zeros_like(w)}
+
+    def upload(self, jobs: Jobs, trained: Trained, fed: Fed) -> Upload:
+        delta = trained.end - jobs.received
+        return Upload(delta, mine={"c": delta})
+
+
+class Scripted(Devices):
+    """Grants each device its passes."""
+
+    def __init__(self, load: Workload) -> None:
+        super().__init__(load.clients, 0)
+        self.load = load
+
+    def grant(
+        self, version: int, clients: Sequence[int], dispatch: Sequence[int], epochs: int, sync: bool
+    ) -> list[int]:
+        return [self.load.passes(client) for client in clients]
+
+
+class Timed:
+    """An engine that knows how long its last round of training took."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.seconds = engine, 0.0
+
+    def train(self, *args: Any) -> Any:
+        begin = time.perf_counter()
+        try:
+            return self.engine.train(*args)
+        finally:
+            self.seconds += time.perf_counter() - begin
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+
+Make = Callable[[nn.Module, Layout, Batches], Engine]
+
+
+def federated(load: Workload, data: Data, make: Make, algo: Algorithm, cores: int = 1) -> Round:
+    """Rounds of the real loop."""
+    module = Classifier(load.net())
+    layout = Layout(module)
+    batches = Batches(
+        data.x, data.y, data.clients, data.inputs, batch_size=load.batch_size, classes=load.classes, seed=0
+    )
+    w0, cohort = layout.flatten(trainable(module)), load.cohort or load.clients
+    constants = {"rounds": ALWAYS, "epochs": load.epochs, "lr": LR, "momentum": 0.0, "decay": 0.0}
+    samples = w0.new_full((load.clients,), float(load.batch_size * load.steps))
+    fed = Fed(clients=load.clients, cohort=cohort, **constants, samples=samples, layout=layout)  # type: ignore[arg-type]
+    engine = Timed(spread(make(module, layout, batches), fed, cores))
+    rules = Rules(Schedule(cohort, cohort), rounds=ALWAYS)
+    loop = FederatedLoop(algo, fed, cast(Engine, engine), Scripted(load), rules, w0)
+    outside = [math.nan]
+
+    def run() -> None:
+        engine.seconds, begin = 0.0, time.perf_counter()
+        loop.advance()
+        outside[0] = time.perf_counter() - begin - engine.seconds
+
+    return Round(run, lambda: outside[0])
+
+
+def spread(engine: Engine, fed: Fed, cores: int) -> Engine:
+    """The engine with a worker on each core, where fedbench has workers."""
+    if cores == 1 or find_spec("bench.engine.process") is None:
+        return engine
+    from bench.evaluate import Evaluate
+
+    names = ("pool", "process", "site")
+    pool, process, site = (import_module(f"bench.engine.{name}") for name in names)
+    batches = engine.batches
+    nothing = Evaluate(engine.module, engine.layout, batches.x[:1], batches.y[:1], batches.inputs)
+    spread_: Engine = pool.Spread(engine, process.Forked(site.Site(engine, fed, nothing), cores))
+    return spread_
+
+
+def auto(module: nn.Module, layout: Layout, batches: Batches) -> Engine:
+    return choose.engine("auto", module, layout, batches, choose.Work(len(batches.clients), ALWAYS))[0]
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+VARIANTS: dict[str, Callable[[Workload, Data], Round]] = {
+    "plain": plain,
+    "plain+drift": lambda load, data: plain(load, data, drift=True),
+    "trainer": trainer,
+    "eager": lambda load, data: federated(load, data, Eager, Algorithm()),
+    "chain": lambda load, data: federated(load, data, choose.chain, Algorithm()),
+    "cohort": lambda load, data: federated(load, data, Cohort, Algorithm()),
+    "best": lambda load, data: federated(load, data, auto, Algorithm(), cores()),
+    "best+drift": lambda load, data: federated(load, data, auto, Drift(), cores()),
+    "floor": floor,
+}
