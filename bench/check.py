@@ -19,7 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from bench import registry, schedule
 from bench.config import GROUPS, SCHEMAS, Keys
 from bench.errors import UserError, unknown
-from bench.record import EXTRA, Run
+from bench.record import EXTRA, Run, load
 from bench.resolve import choices, fields_of, names_of, typed
 
 Test = Callable[[Any], bool]
@@ -93,6 +93,7 @@ def names(overrides: Iterable[Override]) -> None:
     """Refuses what Hydra would not know, with the nearest names that exist."""
     mine = [o for o in overrides if not o.is_hydra_override()]
     chosen = {o.key_or_group: str(o.value()) for o in mine if o.key_or_group in GROUPS}
+    resumed = next((Path(str(o.value())) for o in mine if o.key_or_group == "resume"), None)
     for group, option in chosen.items():
         known = list(dict.fromkeys([*names_of(group), *(["auto"] if choices()[group] == "auto" else [])]))
         if option not in known:
@@ -101,7 +102,12 @@ def names(overrides: Iterable[Override]) -> None:
         key = override.key_or_group
         group, _, name = key.partition(".")
         if group in GROUPS and name:
-            _field(group, name, chosen.get(group, choices()[group]))
+            option = chosen.get(group, choices()[group])
+            if resumed and name not in fields_of(group, option):
+                kept = load(resumed).config[group]
+                was = f"{key}={kept[name]}" if name in kept else f"{group}={kept['name']}"
+                raise UserError(f"{resumed} was run with {was}: to resume, leave {key} out.")
+            _field(group, name, option)
         elif group not in GROUPS and key not in (f.name for f in fields(Keys)):
             known = [*GROUPS, *(f.name for f in fields(Keys))]
             raise unknown("key", key, known, "python bench.py --help lists them all")

@@ -100,9 +100,8 @@ class FederatedLoop:
                 self._arrive(self.jobs.end(event.job), tally)
             case Kind.LOST:
                 self._go_on(self.jobs.end(event.job), tally)
-            case Kind.WAIT:
-                if event.job == self.version and self.arrived:
-                    self._aggregate(tally)
+            case Kind.WAIT if event.job == self.version and self.arrived:
+                self._aggregate(tally)
 
     def _first(self) -> list[int]:
         everyone, places = list(range(self.fed.clients)), self.rules.schedule.concurrency
@@ -115,9 +114,8 @@ class FederatedLoop:
         synchronous schedule are all."""
         if not self.sync and self.rules.schedule.concurrency == self.fed.clients:
             return freed
-        busy = self.jobs.clients
-        if self.arrived:  # one of a buffer was dropped
-            busy = sorted([*busy, *(job.client for job in self.arrived)])
+        waiting = [job.client for job in self.arrived]  # if one of a buffer was dropped
+        busy = sorted([*self.jobs.clients, *waiting]) if waiting else self.jobs.clients
         places = self.rules.schedule.buffer if self.sync else len(freed)
         return self.devices.draw(self.version, Others(self.fed.clients, busy), places)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,13 +54,31 @@ def main(argv: Sequence[str]) -> int:
     log = Log(run.folder)
     if not log.path.exists():
         raise UserError(f"{run.folder} has no timeline.csv: no round was finished.")
-    jobs = [job for job in log.read() if int(job["round"]) <= options.rounds]
+    jobs = until(log.read(), options.rounds)
     target = options.png or run.folder / "timeline.png"
     clients = sorted({int(job["client"]) for job in jobs})
-    _draw(jobs, clients[:SHOWN], f"{run.id}, {min(options.rounds, len(run.rows))} rounds", target)
-    more = f" (the first {SHOWN} of {len(clients)} devices)" if len(clients) > SHOWN else ""
+    shown = chosen(jobs, clients)
+    some = f", {len(shown)} of {len(clients)} devices" if len(shown) < len(clients) else ""
+    _draw(jobs, shown, f"{run.id}, {min(options.rounds, len(run.rows))} rounds{some}", target)
+    more = f"; the picture shows the {len(shown)} that began most jobs" if some else ""
     print(f"{len(jobs)} jobs of {len(clients)} devices{more}: {target}")
     return 0
+
+
+def until(jobs: Sequence[dict[str, str]], rounds: int) -> list[dict[str, str]]:
+    """What had begun when the first so many rounds were over, whether it had ended by then or not."""
+    end = max((float(job["arrival"]) for job in jobs if int(job["round"]) <= rounds), default=0.0)
+    return [job for job in jobs if float(job["dispatched"]) < end]
+
+
+def chosen(jobs: Iterable[dict[str, str]], clients: Sequence[int]) -> list[int]:
+    """The lanes that are drawn. Of too many devices, those that began most jobs, so that one sees them come back;
+    among equals evenly spread over their numbers."""
+    if len(clients) <= SHOWN:
+        return list(clients)
+    began = Counter(int(job["client"]) for job in jobs)
+    spread = {client: (k * SHOWN) % len(clients) for k, client in enumerate(clients)}
+    return sorted(sorted(clients, key=lambda client: (-began[client], spread[client]))[:SHOWN])
 
 
 def _draw(jobs: list[dict[str, str]], clients: list[int], title: str, target: Path) -> None:

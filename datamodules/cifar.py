@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from datamodules.base import DataError, Split
 from datamodules.download import Torchvision
@@ -51,15 +52,22 @@ class _Cifar(_Images):
         return train, test
 
     def _unpickle(self, folder: Path, files: Md5) -> Split:
-        images, labels = [], []
-        for name, expected in files.items():
+        """Each file goes straight into its part of the whole: a second copy of a whole set would be too much."""
+        images: Tensor | None = None
+        labels: list[int] = []
+        for k, (name, expected) in enumerate(files.items()):
             content = (folder / name).read_bytes()
             if hashlib.md5(content, usedforsecurity=False).hexdigest() != expected:  # a pickle may hold any program
                 raise DataError(f"{folder / name} is not the original file: replace it with the published one.")
             batch = pickle.loads(content, encoding="latin1")
-            images.append(batch["data"])
+            part = torch.from_numpy(batch["data"]).reshape(-1, *self.shape)
+            if images is None:
+                images = part.new_empty(len(files) * len(part), *self.shape)
+            images[k * len(part) : (k + 1) * len(part)] = part
             labels += batch[self.label]
-        return Split(torch.from_numpy(np.concatenate(images)).reshape(-1, *self.shape), torch.tensor(labels))
+            del content, batch, part
+        assert images is not None
+        return Split(images, torch.tensor(labels))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,4 @@
-"""What the loop promises every method, shown with small methods of the tests' own on an exactly solvable federation.
-
-With A_i = I a step of device i is w <- w - lr (w - b_i), so that every number can be worked out by hand.
-"""
+"""What the loop promises every method, shown with small methods of the tests' own on an exactly solvable federation."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,59 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from algorithms.base import Algorithm, LocalRule, Schedule, Upload
+from algorithms.base import Algorithm, LocalRule, Upload
 from algorithms.fedasync import FedAsync
-from bench.errors import Diverged
-from bench.testing import quadratic
-
-N = 4
-B = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 2.0], [-1.0, 3.0]])
-W0 = np.array([0.5, -0.5])
-LR = 0.1
-
-
-def run(algo, **keys):
-    given = {"w0": W0, "lr": LR, "rounds": 1, "samples": [1, 2, 3, 4], "steps": 1, **keys}
-    return quadratic(algo, np.stack([np.eye(2)] * N), B, **given)
-
-
-def step(w, i, steps=1):
-    for _ in range(steps):
-        w = w - LR * (w - B[i])
-    return w
-
-
-def assert_close(found, expected):
-    np.testing.assert_allclose(np.asarray(found), expected, rtol=0, atol=1e-12)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Post(Algorithm):
-    """Asynchronous; every device mails its gradient to the next one and adds up what it reads."""
-
-    unicast: ClassVar[tuple[str, ...]] = ("to",)
-    mail: ClassVar[str | None] = "to"
-
-    @property
-    def need(self):
-        return frozenset({"mean_gradient"})
-
-    def schedule(self, fed):
-        return Schedule(fed.clients, 1)
-
-    def init_server(self, w, fed):
-        return {"w": w, "to": torch.eye(fed.clients, dtype=torch.bool).roll(1, 1), "read": torch.zeros(0, 2)}
-
-    def local(self, jobs, w, epoch, fed):
-        return LocalRule(drift=jobs.mail)
-
-    def upload(self, jobs, trained, fed):
-        read = torch.stack([jobs.client.to(jobs.senders.dtype), jobs.senders], 1)
-        return Upload(trained.end - jobs.received, extra={"read": read}, gradient=trained.mean_gradient)
-
-    def aggregate(self, server, updates, fed):
-        read = torch.cat([server["read"], updates.extra["read"].to(server["read"].dtype)])
-        return {**super().aggregate(server, updates, fed), "read": read}
+from tests.bench.small import LR, W0, B, N, Post, assert_close, run, step
 
 
 def test_mail_is_read_at_the_next_start_and_never_earlier():
@@ -325,45 +272,3 @@ def test_unknown_keys_and_names_are_refused_with_what_there_is():
 def test_a_script_that_does_not_fit_is_refused(keys, sentence):
     with pytest.raises(ValueError, match=sentence):
         run("fedavg", **keys)
-
-
-def run_with_one_that_diverges(algo, **keys):
-    a = np.stack([np.eye(2)] * N)
-    a[1] *= 1e200  # two steps of device 1 leave the range of numbers
-    return quadratic(algo, a, B, **{"w0": W0, "lr": LR, "rounds": 2, "samples": [1, 2, 3, 4], "steps": 2, **keys})
-
-
-@pytest.mark.parametrize("algo", ["fedavg", "fedasync"])
-def test_divergence_stops_the_run_and_names_round_and_client(algo):
-    with pytest.raises(Diverged, match=r"client 1 diverged") as caught:
-        run_with_one_that_diverges(algo, cohorts=[[0, 2], [1, 3]] if algo == "fedavg" else None)
-    assert caught.value.facts["client"] == 1
-    assert "round" in caught.value.facts
-
-
-def test_a_dropped_device_is_left_out_of_the_round():
-    dropped = run_with_one_that_diverges("scaffold", cohorts=[[0, 1, 2], [1, 3, 1]], on_divergence="drop")
-    without = run("scaffold", cohorts=[[0, 2], [3]], rounds=2, steps=2)
-    assert_close(dropped.w, without.w)
-    assert_close(dropped.clients["c"], without.clients["c"])
-
-
-def test_a_round_in_which_everybody_was_dropped_changes_nothing():
-    trace = run_with_one_that_diverges("fedavg", cohorts=[[1], [0]], on_divergence="drop")
-    assert_close(trace.w, [W0, W0, step(W0, 0, 2)])
-
-
-def test_an_asynchronous_device_that_was_dropped_starts_afresh():
-    trace = run_with_one_that_diverges("fedasync", on_divergence="drop", rounds=9, seconds=[1.0, 1.1, 1.2, 1.3])
-    assert torch.isfinite(trace.w).all()
-    assert len(trace.w) == 10
-
-
-def test_a_model_that_is_not_finite_though_every_update_was_stops_the_run():
-    @dataclass(frozen=True, kw_only=True)
-    class Doubles(Algorithm):
-        def aggregate(self, server, updates, fed):
-            return {**server, "w": server["w"] * 1e308 * 10}
-
-    with pytest.raises(Diverged, match="aggregated model"):
-        run(Doubles(), on_divergence="drop")

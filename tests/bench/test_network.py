@@ -1,33 +1,15 @@
-"""Links, lost messages, retransmission and waiting, worked out by hand on two or three devices.
+"""Links, lost messages, retransmission and waiting, worked out by hand on two or three devices."""
 
-With A_i = I a step of device i is w <- w - lr (w - b_i).
-"""
+from functools import partial
 
 import numpy as np
 import pytest
 
 from bench.clock import Devices, Population, RoundTrip
-from bench.testing import quadratic
-from tests.bench.test_loop import Post
+from tests.bench import small
+from tests.bench.small import W0, B, Post, assert_close, step
 
-B = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]])
-W0 = np.array([0.5, -0.5])
-LR = 0.1
-
-
-def run(algo, clients=2, **keys):
-    given = {"w0": W0, "lr": LR, "rounds": 1, "samples": np.arange(clients) + 1, "steps": 1, **keys}
-    return quadratic(algo, np.stack([np.eye(2)] * clients), B[:clients], **given)
-
-
-def step(w, i, steps=1):
-    for _ in range(steps):
-        w = w - LR * (w - B[i])
-    return w
-
-
-def assert_close(found, expected):
-    np.testing.assert_allclose(np.asarray(found), expected, rtol=0, atol=1e-12)
+run = partial(small.run, clients=2)
 
 
 @pytest.fixture

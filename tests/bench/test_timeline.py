@@ -1,11 +1,12 @@
 """The log of jobs that a timeline is drawn from."""
 
+from itertools import pairwise
 from pathlib import Path
 
 from bench.__main__ import main
 from bench.main import command
 from bench.record import load_all
-from bench.timeline import Log, _aggregations
+from bench.timeline import SHOWN, Log, _aggregations, chosen, until
 
 
 def test_a_runs_jobs_are_logged_and_drawn(capsys):
@@ -41,3 +42,21 @@ def test_a_resumed_log_forgets_what_came_after_the_checkpoint(tmp_path):
 def test_a_folder_without_a_timeline_is_refused(capsys):
     assert main(["timeline", "nowhere"]) == 2
     assert capsys.readouterr().err.startswith("error:")
+
+
+def row(round, client, dispatched, arrival):
+    return {"round": str(round), "client": str(client), "dispatched": str(dispatched), "arrival": str(arrival)}
+
+
+def test_what_is_still_under_way_when_the_drawn_rounds_end_is_drawn_too():
+    jobs = [row(1, 0, 0.0, 2.0), row(2, 0, 2.0, 4.0), row(3, 1, 0.0, 9.0), row(3, 0, 4.0, 8.0)]
+    assert until(jobs, 2) == jobs[:3]
+    assert until([], 2) == []
+
+
+def test_of_many_devices_those_that_come_back_are_drawn():
+    jobs = [row(1, client, 0.0, 1.0) for client in range(5000)] + [row(2, client, 1.0, 2.0) for client in (7, 4321)]
+    shown = chosen(jobs, range(5000))
+    assert len(shown) == SHOWN and shown == sorted(shown) and {7, 4321} <= set(shown)
+    assert max(b - a for a, b in pairwise(shown)) < 300  # the others from everywhere
+    assert chosen(jobs, [3, 5]) == [3, 5]

@@ -129,6 +129,7 @@ CASES = {
     "resume=runs/stopped algo=fedprox": ["was run with algo=fedavg, not fedprox"],
     "resume=runs/stopped model=mlp400": ["was run with model.hidden=[64], not [400]"],
     "resume=runs/stopped devices.rho=0.5": ["was run with devices.rho=0.0, not 0.5"],
+    "resume=runs/stopped algo.mu=3": ["runs/stopped was run with algo=fedavg: ", "leave algo.mu out"],
     "resume=runs/stopped schedule=async": ["was run with schedule=None, not async"],
 }
 

@@ -99,3 +99,11 @@ def test_a_run_that_is_going_on_is_not_resumed(runs, refused):
     record = Record.reopen(runs / "stopped")
     refused(["resume=runs/stopped"], ["runs/stopped is being written by another process"])
     record.close()
+
+
+def test_a_field_of_the_resumed_runs_own_method_is_compared_with_it(runs, refused):
+    path = runs / "stopped" / "config.yaml"
+    config = yaml.safe_load(path.read_text())
+    config["algo"] = {"name": "fedprox", "_target_": "algorithms.fedprox.FedProx", "mu": 0.01}
+    path.write_text(yaml.safe_dump(config))
+    refused(["resume=runs/stopped", "algo.mu=3"], ["runs/stopped was run with algo.mu=0.01", "leave algo.mu out"])
