@@ -106,7 +106,7 @@ def test_units_are_the_weights_of_the_gradients_in_the_update(momentum, prox):
     units, t = Units(), terms(prox=prox)
     for _ in range(7):
         kernel.step([w], [torch.ones(1, dtype=torch.float64)], [m] if momentum else None, [received], t, momentum, 0)
-        units.step(t, momentum)
+        units.add(1, t.lr * t.prox, momentum)
     assert units.total == pytest.approx(float(-w / t.lr), abs=1e-12)
     if momentum and not prox:
         closed = (7 - momentum * (1 - momentum**7) / (1 - momentum)) / (1 - momentum)
