@@ -53,9 +53,9 @@ def chain(module: nn.Module, layout: Layout, batches: Batches) -> Engine:
     if isinstance(layers, str):
         raise UserError(f"engine=chain cannot train this model: {layers}. Take engine=auto, which finds one that can.")
     if any(isinstance(layer, IMAGES) for layer in layers):
-        from bench.engine.conv import Chain
+        from bench.engine.conv import Convolutional
 
-        return Chain(module, layout, batches)
+        return Convolutional(module, layout, batches)
     from bench.engine.dense import Dense
 
     return Dense(module, layout, batches)

@@ -14,7 +14,7 @@ from bench.engine.layers import Param
 from bench.flat import Layout
 
 
-class Chain(Engine):
+class Convolutional(Engine):
     """Every layer computes with views of the device's row of w, and writes into views of one gradient."""
 
     name = "chain"

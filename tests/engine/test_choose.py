@@ -57,7 +57,7 @@ def residual(width):
 
 
 def test_a_chain_is_taken_for_models_that_are_one():
-    for net, shape, kind in ((mlp(), (64,), "Dense"), (lenet(), (1, 8, 8), "Chain")):
+    for net, shape, kind in ((mlp(), (64,), "Dense"), (lenet(), (1, 8, 8), "Convolutional")):
         found, why = chosen("auto", net, shape)
         assert (found.name, type(found).__name__) == ("chain", kind)
         assert "chain" in why

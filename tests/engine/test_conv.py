@@ -8,7 +8,7 @@ from torch import nn
 from bench import models
 from bench.engine import compile as compiler
 from bench.engine import structure
-from bench.engine.conv import Chain
+from bench.engine.conv import Convolutional
 from bench.engine.convolutions import Columns, Torch
 from bench.engine.layers import Relu
 from bench.engine.spectral import Spectral
@@ -71,7 +71,7 @@ def test_gradients_are_autograds(build, form, monkeypatch):
     module, layout, batches = federation(flat_after(build(), shape, nn.Dropout(0.0)), shape, [6, 1], batch_size=6)
     w, index = start(module, layout), [batches.clients[0], batches.clients[1], batches.clients[0][:3]]
     expected = [asked(module, layout, batches, i) for i in index]
-    engine = Chain(module, layout, batches)
+    engine = Convolutional(module, layout, batches)
     for i, (loss, g) in zip(index, expected, strict=True):
         found_loss, found = engine.gradient(w, i)
         torch.testing.assert_close(found_loss, loss, rtol=0, atol=1e-10)
@@ -83,14 +83,14 @@ def test_a_form_that_is_asked_for_is_used(form, kind, monkeypatch):
     """So that the test above tests three."""
     force(monkeypatch, form)
     module, layout, batches = federation(flat_after(uneven(), (3, 11, 9)), (3, 11, 9), [6])
-    steps = Chain(module, layout, batches).steps
+    steps = Convolutional(module, layout, batches).steps
     assert [type(s) for s in steps if isinstance(s, Columns | Spectral | Torch)] == [kind, kind]
 
 
 def test_a_batch_larger_than_usual_has_the_mean_gradient(monkeypatch):
     module, layout, batches = federation(flat_after(uneven(), (3, 11, 9)), (3, 11, 9), [17], batch_size=5)
     loss, g = asked(module, layout, batches, batches.clients[0])
-    found_loss, found = Chain(module, layout, batches).gradient(start(module, layout), batches.clients[0])
+    found_loss, found = Convolutional(module, layout, batches).gradient(start(module, layout), batches.clients[0])
     torch.testing.assert_close(found_loss, loss, rtol=0, atol=1e-10)
     torch.testing.assert_close(found, g, rtol=0, atol=1e-10)
 
@@ -106,7 +106,7 @@ def test_of_equal_maxima_the_first_gets_the_gradient(form, monkeypatch):
     images = torch.from_numpy(rng.integers(0, 2, (6, *shape)))
     module, layout, batches = federation(net, shape, [6], batch_size=6, images=images)
     _, g = asked(module, layout, batches, batches.clients[0])
-    _, found = Chain(module, layout, batches).gradient(start(module, layout), batches.clients[0])
+    _, found = Convolutional(module, layout, batches).gradient(start(module, layout), batches.clients[0])
     torch.testing.assert_close(found, g, rtol=0, atol=1e-12)
 
 
@@ -114,7 +114,7 @@ def test_a_chain_without_convolution_is_one_too():
     net = nn.Sequential(nn.Flatten(), nn.Linear(12, 7, bias=False), nn.ReLU(), nn.Linear(7, CLASSES))
     module, layout, batches = federation(net, (3, 2, 2), [6], batch_size=6)
     _, g = asked(module, layout, batches, batches.clients[0])
-    _, found = Chain(module, layout, batches).gradient(start(module, layout), batches.clients[0])
+    _, found = Convolutional(module, layout, batches).gradient(start(module, layout), batches.clients[0])
     torch.testing.assert_close(found, g, rtol=0, atol=1e-12)
 
 
@@ -124,7 +124,7 @@ def test_a_frozen_layer_stays_and_the_others_learn(frozen):
     net[0][frozen].requires_grad_(False)
     module, layout, batches = federation(net, (3, 11, 9), [5])
     _, g = asked(module, layout, batches, batches.clients[0])
-    _, found = Chain(module, layout, batches).gradient(start(module, layout), batches.clients[0])
+    _, found = Convolutional(module, layout, batches).gradient(start(module, layout), batches.clients[0])
     torch.testing.assert_close(found, g, rtol=0, atol=1e-10)
 
 
@@ -137,7 +137,7 @@ def test_a_layer_that_is_used_twice_is_no_chain():
 def test_what_is_no_chain_is_refused():
     module, layout, batches = federation(nn.Sequential(nn.Flatten(), nn.Linear(4, CLASSES), nn.Tanh()), (1, 2, 2), [2])
     with pytest.raises(ValueError, match="Tanh"):
-        Chain(module, layout, batches)
+        Convolutional(module, layout, batches)
 
 
 def test_relu_waits_for_the_pooling():
@@ -158,7 +158,7 @@ def test_relu_waits_for_the_pooling():
 def test_the_form_of_a_convolution_follows_from_its_sizes(name, shape, batch, forms):
     keys = {"dropout": 0.0, "channels": [64, 128], "hidden": [8, 8]}
     net = models.build({"name": name, "width": 1.0, **keys}, shape, CLASSES, stream(0, "init"))
-    steps = Chain(*federation(net, shape, [2], batch_size=batch, dtype=torch.float32)).steps
+    steps = Convolutional(*federation(net, shape, [2], batch_size=batch, dtype=torch.float32)).steps
     assert [type(step) for step in steps if isinstance(step, Columns | Spectral | Torch)] == forms
 
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from algorithms.base import Algorithm, LocalRule
 from bench import models
-from bench.engine.conv import Chain
+from bench.engine.conv import Convolutional
 from bench.engine.eager import Eager
 from bench.seeding import stream
 from tests.engine.chains import CLASSES, FORMS, federation, flat_after, force, start, trained
@@ -66,7 +66,7 @@ def test_every_rule_and_need_is_what_eager_makes_of_it(name):
     algo, w = Ruled(rule=LocalRule(**cut)), start(module, layout)
     found, expected = (
         trained(engine(module, layout, batches), algo, w, [0, 1, 2], [3, 2, 1], spread=0.01, **kernel)
-        for engine in (Chain, Eager)
+        for engine in (Convolutional, Eager)
     )
     for key, value in vars(expected).items():
         torch.testing.assert_close(getattr(found, key), value, rtol=0, atol=1e-10, msg=lambda m, key=key: f"{key}: {m}")
@@ -99,7 +99,7 @@ def test_fifty_steps_lead_where_eagers_do(name, form, monkeypatch):
         w = start(module, layout)
         found, expected = (
             trained(engine(module, layout, batches), Algorithm(), w, [0], [5], momentum=0.5, lr=0.02)
-            for engine in (Chain, Eager)
+            for engine in (Convolutional, Eager)
         )
         assert expected.steps.tolist() == [50]
         error, way = (found.end - expected.end).norm(), (expected.end - w).norm()
@@ -113,10 +113,10 @@ def test_a_device_does_not_see_the_others(form, monkeypatch):
     force(monkeypatch, form)
     shape, net = network("lenet5")
     module, layout, batches = federation(net, shape, [7, 20, 1, 13, 11], batch_size=8, dtype=torch.float32)
-    engine, w = Chain(module, layout, batches), start(module, layout)
+    engine, w = Convolutional(module, layout, batches), start(module, layout)
     together = trained(engine, Ruled(), w, [0, 1, 2, 3, 4], [1, 2, 3, 1, 2], momentum=0.9)
     for clients, epochs in (([4, 2], [2, 3]), ([3], [1]), ([1, 0], [2, 1])):
-        for fresh in (engine, Chain(module, layout, batches)):
+        for fresh in (engine, Convolutional(module, layout, batches)):
             apart = trained(fresh, Ruled(), w, clients, epochs, momentum=0.9)
             for key in ("end", "loss", "last_gradient", "mean_gradient", "full_gradient"):
                 assert torch.equal(getattr(apart, key), getattr(together, key)[clients]), key
@@ -130,6 +130,6 @@ def test_augmented_batches_are_drawn_as_eager_draws_them():
     module, layout, batches = federation(net, shape, [20, 13], augment=augment)
     w = start(module, layout)
     found, expected = (
-        trained(engine(module, layout, batches), Algorithm(), w, [0, 1], [2, 2]) for engine in (Chain, Eager)
+        trained(engine(module, layout, batches), Algorithm(), w, [0, 1], [2, 2]) for engine in (Convolutional, Eager)
     )
     torch.testing.assert_close(found.end, expected.end, rtol=0, atol=1e-10)
