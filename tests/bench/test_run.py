@@ -81,7 +81,7 @@ def test_the_result_says_what_was_done(tmp_path, capsys):
     assert result["versions"].keys() == {"python", "torch", "pytorch_lightning", "numpy", "fedbench"}
     assert "git_revision" in result
     out, err = capsys.readouterr()
-    assert "4,810 parameters" in out and "eager" in out
+    assert "4,810 parameters" in out and "engine     chain (" in out
     last = out.splitlines()
     assert last[-1] == str(found.folder)
     assert f"accuracy {100 * accuracy[-1]:.2f} %" in last[-3] and f"after {reached} rounds" in last[-3]
