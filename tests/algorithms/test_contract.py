@@ -39,7 +39,7 @@ FLOAT64 = (
     *("drawn with replacement", "a device with a single sample"),
 )
 DOUBLE = ("model=custom", f"model.target={Path(__file__).with_name('double_module.py')}:Double")
-ENGINES = ("eager",)  # every one keeps the whole contract
+ENGINES = ("eager", "chain", "cohort")  # every one keeps the whole contract
 ASYNCHRONOUS = ("asynchronous", "buffered", "buffered, with replacement")
 
 
@@ -54,8 +54,17 @@ def config(*overrides):
 def parts(request):
     """Assembles a run of an algorithm, with each engine that exists."""
 
-    def assemble(name, *overrides):
-        return build(config(f"algo={name}", f"engine={request.param}", *overrides))
+    def assemble(name, *overrides, double=False):
+        keys = (f"algo={name}", f"engine={request.param}", "engine.workers=1", *overrides)
+        if not double:
+            return build(config(*keys))
+        if request.param != "chain":
+            return build(config(*keys, *DOUBLE))
+        torch.set_default_dtype(torch.float64)  # a user's own module is no chain
+        try:
+            return build(config(*keys))
+        finally:
+            torch.set_default_dtype(torch.float32)
 
     return assemble
 
@@ -110,7 +119,7 @@ def test_runs_in_every_setting_and_resumes_bit_for_bit(parts, name, setting):
 @pytest.mark.parametrize("setting", FLOAT64)
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_a_module_in_double_is_trained_in_double_and_resumes_bit_for_bit(parts, name, setting):
-    loop, resumed = (parts(name, *DOUBLE, *SETTINGS[setting], "rounds=2").loop for _ in range(2))
+    loop, resumed = (parts(name, *SETTINGS[setting], "rounds=2", double=True).loop for _ in range(2))
     w0 = loop.server["w"].clone()
     loop.advance()
     interrupt(loop, resumed)
@@ -121,10 +130,10 @@ def test_a_module_in_double_is_trained_in_double_and_resumes_bit_for_bit(parts, 
     assert not torch.equal(loop.server["w"], loop.server["w"].float().double())  # nothing was rounded on its way
 
 
-@pytest.mark.parametrize("keys", [(), DOUBLE], ids=["float32", "float64"])
-def test_the_settings_are_what_they_are_called(parts, keys):
+@pytest.mark.parametrize("double", [False, True], ids=["float32", "float64"])
+def test_the_settings_are_what_they_are_called(parts, double):
     def first(setting):
-        loop = parts("fedavg", *keys, *SETTINGS[setting]).loop
+        loop = parts("fedavg", *SETTINGS[setting], double=double).loop
         loop._dispatch(loop._first())
         return loop, list(loop.jobs.values())
 

@@ -10,12 +10,12 @@ import torch
 from torch import nn
 
 from algorithms.base import Algorithm
-from bench import speed, speed_baselines, speed_growth, speed_processes, speed_variants, speed_work
 from bench.engine.cohort import Cohort
 from bench.engine.eager import Eager
 from bench.errors import UserError
-from bench.speed_processes import Own
-from bench.speed_work import Data, Round, Workload
+from bench.speed import baselines, command, growth, processes, variants, work
+from bench.speed.processes import Own
+from bench.speed.work import Data, Round, Workload
 
 TINY = {
     "dense": Workload({"name": "mlp", "hidden": [8]}, (1, 4, 4), 3, 4, 5, 2, epochs=2),
@@ -26,17 +26,17 @@ KEYS = {"seconds_per_round", "client_steps_per_second", "peak_mb"}
 
 @pytest.fixture
 def tiny(monkeypatch):
-    monkeypatch.setattr(speed, "WORKLOADS", TINY)
+    monkeypatch.setattr(command, "WORKLOADS", TINY)
 
 
 def test_the_command_writes_every_variant_and_a_picture(tiny, capsys):
     """The trainer apart, whose process would import Lightning."""
-    variants = [name for name in speed_variants.VARIANTS if name != "trainer"]
-    words = ["--workloads", "dense", "--variants", ",".join(variants), "--repetitions", "1"]
-    assert speed.main([*words, "--json", "a.json", "--plot", "a.png"]) == 0
+    names = [name for name in variants.VARIANTS if name != "trainer"]
+    words = ["--workloads", "dense", "--variants", ",".join(names), "--repetitions", "1"]
+    assert command.main([*words, "--json", "a.json", "--plot", "a.png"]) == 0
     found = json.loads(Path("a.json").read_text())
     assert found.keys() == {"dense"}
-    assert list(found["dense"]) == variants
+    assert list(found["dense"]) == names
     for figure in found["dense"].values():
         assert figure.keys() == KEYS
         assert all(value > 0 for value in figure.values())
@@ -50,7 +50,7 @@ def test_the_command_writes_every_variant_and_a_picture(tiny, capsys):
 
 def test_only_what_is_asked_for_is_measured_and_images_are_too(tiny):
     words = ["--workloads", "images", "--variants", "floor,eager", "--repetitions", "1", "--json", "a.json"]
-    assert speed.main(words) == 0
+    assert command.main(words) == 0
     (figures,) = json.loads(Path("a.json").read_text()).values()
     assert set(figures) == {"floor", "eager"}
 
@@ -65,11 +65,11 @@ def test_only_what_is_asked_for_is_measured_and_images_are_too(tiny):
 )
 def test_what_does_not_exist_is_refused_in_a_sentence(words, part):
     with pytest.raises(UserError, match=part):
-        speed.main(words.split())
+        command.main(words.split())
 
 
 def test_all_workloads_have_the_sizes_of_the_issue():
-    steps = {name: load.client_steps for name, load in speed_work.WORKLOADS.items()}
+    steps = {name: load.client_steps for name, load in work.WORKLOADS.items()}
     assert steps == {
         "mnist_linear": 5700,
         "fmnist_mlp": 1200,
@@ -96,9 +96,9 @@ def _counted(monkeypatch, load, make):
 
 def test_the_plain_loop_and_the_trainer_take_the_steps_that_eager_takes(monkeypatch):
     load = TINY["dense"]
-    eager = _counted(monkeypatch, load, lambda a, b: speed_variants.federated(a, b, Eager, Algorithm()))
+    eager = _counted(monkeypatch, load, lambda a, b: variants.federated(a, b, Eager, Algorithm()))
     assert eager == [load.batch_size] * load.client_steps
-    for make in (speed_baselines.plain, speed_baselines.trainer):
+    for make in (baselines.plain, baselines.trainer):
         assert _counted(monkeypatch, load, make) == eager
 
 
@@ -108,7 +108,7 @@ def test_one_round_of_the_plain_loop_is_one_of_fedavg(monkeypatch):
     data, net = Data(load), load.net()
     monkeypatch.setattr(Workload, "net", lambda self: net)
     start = [p.detach().clone() for p in net.parameters()]
-    rounds = speed_variants.federated(load, data, Eager, Algorithm())
+    rounds = variants.federated(load, data, Eager, Algorithm())
     loop = rounds.run.__closure__
     rounds()
     loops = [cell.cell_contents for cell in loop if hasattr(cell.cell_contents, "server")]
@@ -116,7 +116,7 @@ def test_one_round_of_the_plain_loop_is_one_of_fedavg(monkeypatch):
     with torch.no_grad():
         for p, value in zip(net.parameters(), start, strict=True):
             p.data = value.clone()
-    speed_baselines.plain(load, data)()
+    baselines.plain(load, data)()
     torch.testing.assert_close(w, torch.cat([p.detach().flatten() for p in net.parameters()]), rtol=1e-5, atol=1e-6)
 
 
@@ -145,20 +145,20 @@ def test_a_variant_that_cannot_run_says_why():
 
 
 def test_the_growth_has_cost_and_memory_for_each_number_of_clients(capsys):
-    found = speed_growth.measure(clients=(4, 20), rounds=1)
-    assert found.keys() == speed_growth.KINDS.keys()
+    found = growth.measure(clients=(4, 20), rounds=1)
+    assert found.keys() == growth.KINDS.keys()
     for sizes in found.values():
         assert sizes.keys() == {"4", "20"}
         assert all(row["seconds_per_client_step"] > 0 and row["peak_mb"] > 0 for row in sizes.values())
-    speed_growth.draw(found, Path("growth.png"))
+    growth.draw(found, Path("growth.png"))
     assert Path("growth.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_another_program_gets_the_same_network_and_steps():
     load = replace(TINY["images"], clients=3, epochs=2, steps=2)
-    spec = json.loads(json.dumps(speed_processes.specification(load)))
+    spec = json.loads(json.dumps(processes.specification(load)))
     assert (spec["samples"], spec["passes"], spec["batch_size"]) == (8, [1, 2, 1], 4)
-    from bench.speed_peers import Net
+    from bench.speed.peers import Net
 
     theirs, ours = Net(spec), load.net()
     assert [p.shape for p in theirs.parameters()] == [p.shape for p in ours.parameters()]
@@ -168,7 +168,7 @@ def test_another_program_gets_the_same_network_and_steps():
 
 
 def test_the_peers_file_imports_nothing_of_fedbench():
-    tree = ast.parse(Path(speed_processes.__file__).with_name("speed_peers.py").read_text())
+    tree = ast.parse(Path(processes.__file__).with_name("peers.py").read_text())
     names = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     names += [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
     assert {"torch", "numpy"} <= set(names)
@@ -177,7 +177,7 @@ def test_the_peers_file_imports_nothing_of_fedbench():
 
 def test_the_cohort_variant_is_the_cohort_engine():
     made = []
-    monitor = speed_variants.federated(
+    monitor = variants.federated(
         TINY["dense"], Data(TINY["dense"]), lambda *parts: made.append(Cohort(*parts)) or made[0], Algorithm()
     )
     monitor()

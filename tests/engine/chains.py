@@ -8,7 +8,7 @@ from algorithms.base import Fed, Jobs
 from bench.batches import Batches
 from bench.engine import compile as compiler
 from bench.flat import Layout, trainable
-from bench.speed_variants import Classifier
+from bench.speed.variants import Classifier
 
 CLASSES = 4
 

@@ -7,8 +7,6 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, cast
 
 import torch
@@ -18,14 +16,18 @@ from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Schedule, Trained, 
 from bench.batches import Batch, Batches
 from bench.clock import Devices
 from bench.engine import choose
-from bench.engine.base import Engine
+from bench.engine.base import Engine, Trains
 from bench.engine.cohort import Cohort
 from bench.engine.eager import Eager
+from bench.engine.pool import Spread
+from bench.engine.process import Forked
+from bench.engine.site import Site
+from bench.evaluate import Evaluate
 from bench.flat import Layout, trainable
 from bench.loop import FederatedLoop
 from bench.schedule import Rules
-from bench.speed_baselines import floor, plain, trainer
-from bench.speed_work import LR, Data, Round, Workload
+from bench.speed.baselines import floor, plain, trainer
+from bench.speed.work import LR, Data, Round, Workload
 
 ALWAYS = 10**6  # rounds
 
@@ -83,7 +85,7 @@ class Scripted(Devices):
 class Timed:
     """An engine that knows how long its last round of training took."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Trains) -> None:
         self.engine, self.seconds = engine, 0.0
 
     def train(self, *args: Any) -> Any:
@@ -124,18 +126,13 @@ def federated(load: Workload, data: Data, make: Make, algo: Algorithm, cores: in
     return Round(run, lambda: outside[0])
 
 
-def spread(engine: Engine, fed: Fed, cores: int) -> Engine:
-    """The engine with a worker on each core, where fedbench has workers."""
-    if cores == 1 or find_spec("bench.engine.process") is None:
+def spread(engine: Engine, fed: Fed, cores: int) -> Trains:
+    """The engine with a worker on each core."""
+    if cores == 1:
         return engine
-    from bench.evaluate import Evaluate
-
-    names = ("pool", "process", "site")
-    pool, process, site = (import_module(f"bench.engine.{name}") for name in names)
     batches = engine.batches
     nothing = Evaluate(engine.module, engine.layout, batches.x[:1], batches.y[:1], batches.inputs)
-    spread_: Engine = pool.Spread(engine, process.Forked(site.Site(engine, fed, nothing), cores))
-    return spread_
+    return Spread(engine, Forked(Site(engine, fed, nothing), cores))
 
 
 def auto(module: nn.Module, layout: Layout, batches: Batches) -> Engine:

@@ -18,7 +18,7 @@ from torch import nn
 
 from bench.errors import UserError
 from bench.metrics import MB
-from bench.speed_work import LR, Round, Workload
+from bench.speed.work import LR, Round, Workload
 
 PEERS = ("pfl", "pfl x 2", "flower")
 
@@ -93,7 +93,7 @@ class Peer:
 
     def __init__(self, python: Path, name: str, load: Workload) -> None:
         self.name, self._folder = name, Path(tempfile.mkdtemp(prefix="fedbench-peer-"))
-        shutil.copy(Path(__file__).with_name("speed_peers.py"), self._folder)
+        shutil.copy(Path(__file__).with_name("peers.py"), self._folder)
         start = [str(python)]
         if name == "pfl x 2":
             start += ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
@@ -102,7 +102,7 @@ class Peer:
         spec = json.dumps(specification(load))
         self._log = (self._folder / "log").open("w")
         self._process = subprocess.Popen(
-            [*start, str(self._folder / "speed_peers.py"), name.split()[0]],
+            [*start, str(self._folder / "peers.py"), name.split()[0]],
             env={**os.environ, **home, **quiet, "FEDBENCH_PEER_SPEC": spec},
             cwd=self._folder,
             stdin=subprocess.PIPE,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from algorithms.base import Algorithm
 from bench import pictures
-from bench.speed_processes import Own
-from bench.speed_variants import Remembers, auto, federated
-from bench.speed_work import WORKLOADS, Data, Round, Workload
+from bench.speed.processes import Own
+from bench.speed.variants import Remembers, auto, federated
+from bench.speed.work import WORKLOADS, Data, Round, Workload
 
 CLIENTS = (10, 100, 1000, 10_000)
 ROUNDS = 5

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import torch
 
-from bench import pictures, speed_growth
+from bench import pictures
 from bench.errors import Parser, UserError, unknown
-from bench.speed_processes import PEERS, Own, Peer
-from bench.speed_variants import VARIANTS
-from bench.speed_work import WORKLOADS, Data, Workload
+from bench.speed import growth
+from bench.speed.processes import PEERS, Own, Peer
+from bench.speed.variants import VARIANTS
+from bench.speed.work import WORKLOADS, Data, Workload
 
 Figures = dict[str, dict[str, float]]  # by variant
 
@@ -97,10 +98,10 @@ def _report(figures: Figures, overheads: Mapping[str, float]) -> None:
 
 
 def _growth(target: Path | None, picture: Path | None) -> int:
-    found = speed_growth.measure()
+    found = growth.measure()
     _write(found, target)
     if picture:
-        speed_growth.draw(found, picture)
+        growth.draw(found, picture)
     return 0
 
 

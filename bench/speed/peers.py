@@ -1,5 +1,5 @@
 """The same work in other simulators: pfl-research and Flower. Runs in an environment of their own, without fedbench:
-`python speed_peers.py pfl|flower`, as bench/speed_processes.py starts it.
+`python peers.py pfl|flower`, as bench/speed/processes.py starts it.
 
 The first line of standard input describes the work; every further line asks for a round, which is answered with its
 seconds in a line of JSON.
@@ -182,6 +182,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    import speed_peers  # type: ignore[import-not-found]  # so that the processes of a simulator find its functions by name
+    import peers  # type: ignore[import-not-found]  # so that the processes of a simulator find its functions by name
 
-    speed_peers.main()
+    peers.main()

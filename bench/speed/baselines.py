@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from bench.speed_work import LR, Data, Round, Workload
+from bench.speed.work import LR, Data, Round, Workload
 
 Local = Callable[[nn.Module, Tensor, Tensor, int], None]  # trains the net on one device's x and y for so many passes
 
@@ -57,7 +57,7 @@ def plain(load: Workload, data: Data, drift: bool = False) -> Round:
 def trainer(load: Workload, data: Data) -> Round:
     """A Lightning Trainer for every device, with all that can be switched off switched off."""
     from bench.module import LocalModule
-    from bench.speed_trainer import fit
+    from bench.speed.trainer import fit
 
     def local(net: nn.Module, x: Tensor, y: Tensor, passes: int) -> None:
         fit(cast(LocalModule, net), x, y, data.inputs, load.batch_size, passes, LR)
