@@ -11,7 +11,7 @@ from datamodules.base import DataError
 VERBS = {
     "partition": (
         "bench.partition",
-        "plot how a data set is dealt to the clients: labels, and distance from the whole",
+        "plot how a data set is dealt to the clients: labels, distance from the whole",
     ),
     "replay": ("bench.replay", "re-run a record and say whether the weights are the same, bit for bit"),
     "timeline": ("bench.timeline", "a picture of who trained, transmitted and waited in a run, on the virtual clock"),
