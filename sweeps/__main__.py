@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
+from pathlib import Path
 from textwrap import fill
 
-from bench.errors import Parser, guarded
+from bench.errors import Parser, UserError, guarded
 from sweeps.plan import Sweep, find, sweeps
+
+SAMPLERS = ("grid", "tpe")
+EPILOG = """
+examples:
+  python -m sweeps list                                           every sweep: runs, estimated time, source
+  python -m sweeps fedlga/table4 dataset=fmnist scale=cpu --dry-run   its commands, one per line
+  python -m sweeps fedlga/table4 dataset=fmnist scale=cpu --workers 2 run it; the same command goes on after a stop
+  python -m sweeps fedlga/table4 dataset=fmnist sampler=tpe       search around the paper's grid
+  python -m sweeps results fedlga/table4 dataset=fmnist scale=cpu the table and plots of what is finished
+  python -m sweeps dashboard fedlga/table4 dataset=fmnist scale=cpu   Optuna's dashboard in the browser
+"""
 
 
 def main() -> int:
@@ -14,28 +27,98 @@ def main() -> int:
 
 
 def _verb() -> int:
-    parser = Parser(prog="python -m sweeps", description="Each paper's tables and figures, re-run.")
-    parser.add_argument("name", nargs="?", help="a sweep such as fedlga/table4, or: list")
-    parser.add_argument(
-        "keys",
-        nargs="*",
-        metavar="key=value",
-        help="dataset=, algo=, method=, setting=: only these "
-        "runs (patterns with * too); seed=0,1: these seeds; any other key of bench.py: for every run",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="print the commands, one per line, and run nothing")
+    parser = _parser()
     args = parser.parse_intermixed_args()
-    if args.name is None:
+    if not args.words:
         parser.print_help()
         return 0
-    if args.name == "list":
-        print(listing(args.keys))
+    first, *rest = args.words
+    if first == "list":
+        print(listing(rest))
         return 0
-    sweep = find(args.name, args.keys)
+    if first in ("results", "dashboard"):
+        if not rest:
+            raise UserError(f"{first} of which sweep? python -m sweeps list shows them all.")
+        return _afterwards(first, rest[0], rest[1:], args)
+    keys, sampler = _sampler(rest)
+    sweep = find(first, keys)
     if args.dry_run:
         print("\n".join(sweep.commands))
         return 0
-    return 0
+    return _run(first, keys, sampler, args)
+
+
+def _parser() -> Parser:
+    from argparse import RawDescriptionHelpFormatter
+
+    parser = Parser(
+        prog="python -m sweeps",
+        usage="python -m sweeps NAME [key=value ...] [options]",
+        description="Each paper's tables and figures, re-run: on one machine or, with PostgreSQL, on many.",
+        epilog=EPILOG,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="NAME key=value",
+        help="a sweep, or list, results NAME, dashboard NAME; dataset=, algo=, method=, setting= keep only these runs "
+        "(patterns with * too), seed=0,1 sets the seeds, sampler=tpe searches, other keys of bench.py join every run",
+    )
+    add = parser.add_argument
+    add("--dry-run", action="store_true", help="print the commands, one per line, and run nothing")
+    add("--workers", type=int, default=1, metavar="N", help="processes to start here (default 1)")
+    add("--storage", metavar="URL", help="sqlite:///file.db (default: sweeps.db in --out) or postgresql://user@host/db")
+    add("--out", default="runs", metavar="DIR", help="the folder that holds the runs and tables (default: runs)")
+    add(
+        "--grace", type=int, default=120, metavar="S", help="a worker silent for S seconds counts as dead (default 120)"
+    )
+    add("--trials", type=int, default=20, metavar="N", help="sampler=tpe: trials of every method (default 20)")
+    add("--retry-failed", action="store_true", help="run what failed once more")
+    add("--port", type=int, default=8080, help="dashboard: where it listens (default 8080)")
+    return parser
+
+
+def _sampler(words: list[str]) -> tuple[list[str], str]:
+    chosen = [word.removeprefix("sampler=") for word in words if word.startswith("sampler=")]
+    if chosen and chosen[-1] not in SAMPLERS:
+        raise UserError(f"sampler={chosen[-1]} is unknown; choose from {', '.join(SAMPLERS)}.")
+    return [word for word in words if not word.startswith("sampler=")], chosen[-1] if chosen else "grid"
+
+
+def _options(name: str, keys: list[str], sampler: str, args: Namespace) -> Options:
+    from sweeps.worker import Options
+
+    for option, least in (("workers", 1), ("grace", 4), ("trials", 1)):
+        if getattr(args, option) < least:
+            raise UserError(f"--{option} {getattr(args, option)} is too small: at least {least}.")
+    storage = args.storage or f"sqlite:///{Path(args.out) / 'sweeps.db'}"
+    return Options(name, tuple(keys), storage, args.out, args.grace, sampler, args.trials)
+
+
+def _run(name: str, keys: list[str], sampler: str, args: Namespace) -> int:
+    from sweeps.drive import Drive
+
+    options = _options(name, keys, sampler, args)
+    queue = options.queue()
+    if args.retry_failed:
+        queue.retry_failed()
+    return Drive(options, args.workers, queue).run()
+
+
+def _afterwards(verb: str, name: str, words: list[str], args: Namespace) -> int:
+    keys, sampler = _sampler(words)
+    find(name, keys)
+    options = _options(name, keys, sampler, args)
+    from sweeps.drive import show, slug
+
+    queue = options.queue()
+    if verb == "results":
+        show(queue, Path(args.out) / slug(queue), sys.stdout)
+        return 0
+    from sweeps.dashboard import serve
+
+    return serve(queue, args.port)
 
 
 def listing(keys: list[str]) -> str:
