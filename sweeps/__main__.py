@@ -6,9 +6,13 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 from textwrap import fill
+from typing import TYPE_CHECKING
 
 from bench.errors import Parser, UserError, guarded
 from sweeps.plan import Sweep, find, sweeps
+
+if TYPE_CHECKING:  # Optuna takes a second
+    from sweeps.worker import Options
 
 SAMPLERS = ("grid", "tpe")
 EPILOG = """
@@ -70,9 +74,7 @@ def _parser() -> Parser:
     add("--workers", type=int, default=1, metavar="N", help="processes to start here (default 1)")
     add("--storage", metavar="URL", help="sqlite:///file.db (default: sweeps.db in --out) or postgresql://user@host/db")
     add("--out", default="runs", metavar="DIR", help="the folder that holds the runs and tables (default: runs)")
-    add(
-        "--grace", type=int, default=120, metavar="S", help="a worker silent for S seconds counts as dead (default 120)"
-    )
+    add("--grace", type=int, default=120, metavar="S", help="a worker silent for so long counts as dead (default 120)")
     add("--trials", type=int, default=20, metavar="N", help="sampler=tpe: trials of every method (default 20)")
     add("--retry-failed", action="store_true", help="run what failed once more")
     add("--port", type=int, default=8080, help="dashboard: where it listens (default 8080)")

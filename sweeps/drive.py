@@ -15,14 +15,14 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import TrialState
 
 from bench.progress import duration
 from bench.record import make_folder, write_atomically
-from sweeps import results
+from sweeps import fairness, results
 from sweeps.pictures import draw
 from sweeps.plan import GOALS
-from sweeps.queue import Progress, Queue
+from sweeps.queue import JOB, RESULT, Progress, Queue
 from sweeps.search import Search
 from sweeps.worker import Options
 
@@ -129,7 +129,7 @@ def show(queue: Queue | Search, folder: Path, stream: TextIO) -> None:
     make_folder(folder)
     sweep = queue.sweep
     if isinstance(queue, Search):
-        text = queue.table()
+        text = fairness.markdown(queue)
     else:
         finished = results.by_job(queue.trials())
         text = results.markdown(sweep, results.rows(sweep, finished)) if finished else "No run is finished."
@@ -137,10 +137,8 @@ def show(queue: Queue | Search, folder: Path, stream: TextIO) -> None:
     write_atomically(folder / "results.md", f"# {sweep.title}\n\n{text}\n")
     many = len(queue.studies) > 1
     drawn = [path for n, study in enumerate(queue.studies) for path in draw(study, folder, f"{n:02}-" if many else "")]
-    print(
-        f"\n{text}\n\nTable: {folder}/results.md" + (f", plots: {folder}/*.html and *.png" if drawn else ""),
-        file=stream,
-    )
+    plots = f", plots: {folder}/*.html and *.png" if drawn else ""
+    print(f"\n{text}\n\nTable: {folder}/results.md{plots}", file=stream)
 
 
 def words(state: Progress) -> str:
@@ -148,19 +146,20 @@ def words(state: Progress) -> str:
 
 
 def best(queue: Queue | Search) -> str:
-    """The best trial so far, as far as one number says it."""
+    """The best trial so far: by the sweep's goal, or by accuracy while nothing has reached the target."""
     done = [t for t in queue.trials() if t.state == TrialState.COMPLETE and t.value is not None]
-    finite = [t for t in done if math.isfinite(t.value or 0.0)]
-    if not finite:
+    values = [(t.value or 0.0, t) for t in done if math.isfinite(t.value or 0.0)]
+    if values:
+        choose = min if GOALS[queue.goal] == "minimize" else max
+        value, trial = choose(values, key=lambda pair: pair[0])
+    elif done:
+        accuracies = [(t.user_attrs[RESULT].get("best_accuracy") or 0.0, t) for t in done]
+        value, trial = max(accuracies, key=lambda pair: pair[0])
+    else:
         return ""
-    sign = 1 if GOALS[queue.goal] == "minimize" else -1
-    trial: FrozenTrial = min(finite, key=lambda t: sign * (t.value or 0.0))
-    number = (
-        f"{trial.value:g} rounds to the target"
-        if queue.goal == "rounds_to_target"
-        else f"{100 * (trial.value or 0.0):.2f} %"
-    )
-    changed = [word for word in shlex.split(trial.user_attrs["job"]) if word.startswith("algo")]
+    rounds = bool(values) and queue.goal == "rounds_to_target"
+    number = f"{value:g} rounds to the target" if rounds else f"{100 * value:.2f} %"
+    changed = [word for word in shlex.split(trial.user_attrs[JOB]) if word.startswith("algo")]
     return f"; best {number} ({' '.join(changed)})"
 
 

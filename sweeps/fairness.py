@@ -21,9 +21,9 @@ def markdown(search: Search) -> str:
     table = [_row(study) for study in search.studies]
     notes = [
         f"Source of the grid: {search.sweep.source}.",
-        f"Budget: {search.budget} trials for every row, the grid's points among them; seed {search.sweep.seeds[0]} only, "
-        "so a gain of a point or two may be luck: re-run the best parameters with other seeds.",
-        "Accuracy: the best of any round on the test set. Pruned: below the median of earlier trials at the same round.",
+        f"Budget: {search.budget} trials for every row, the grid's points among them; seed {search.sweep.seeds[0]} "
+        "only, so a gain of a point or two may be luck: re-run the best parameters with other seeds.",
+        "Accuracy: the best of any round on the test set. Pruned: below the median of earlier trials at its round.",
     ]
     return "\n".join([*lines_of([HEAD, *table]), "", *(f"- {note}" for note in notes)])
 
