@@ -22,7 +22,6 @@ from optuna.trial import TrialState
 
 from bench.errors import Diverged, UserError, of_machine
 from bench.record import load
-from datamodules.base import DataError
 from sweeps.plan import find
 from sweeps.queue import ERROR, RECORD, RESULT, Claim, Queue, value
 from sweeps.search import Search
@@ -196,6 +195,8 @@ class Worker:
 
 
 def _sentence(error: Exception) -> str:
+    from datamodules.base import DataError  # brings torch, which the command itself does without
+
     known = of_machine(error)
     if known is None and not isinstance(error, DataError):
         traceback.print_exc()
