@@ -52,7 +52,8 @@ class Drive:
         print(f"{self.queue.sweep.title}: {first.total} runs, {first.finished} finished before", flush=True)
         if first.open:
             print(f"storage    {self.options.storage}\nlogs       {self.folder}/worker-*.log", flush=True)
-            signal.signal(signal.SIGTERM, _interrupt)
+            for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs start with SIGINT ignored
+                signal.signal(number, _interrupt)
             try:
                 self._start()
                 self._wait(first)
@@ -60,6 +61,8 @@ class Drive:
                 self._stop()
                 print(f"\nStopped: {words(self.queue.state())}. To go on: {self.command}", flush=True)
                 return 130
+            finally:
+                self._signal(signal.SIGINT)  # whatever ended us, such as a reader that went away
         return self._end()
 
     @property
@@ -88,15 +91,18 @@ class Drive:
         """The first Ctrl-C lets every worker finish its round, the second stops them at once."""
         print("\nStopping: each worker writes a checkpoint after its round; Ctrl-C again stops at once.", flush=True)
         for attempt in (signal.SIGINT, signal.SIGINT, signal.SIGKILL):
-            for process in self.processes:
-                if process.poll() is None:
-                    process.send_signal(attempt)
+            self._signal(attempt)
             try:
                 for process in self.processes:
                     process.wait()
                 return
             except KeyboardInterrupt:
                 continue
+
+    def _signal(self, number: signal.Signals) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(number)
 
     def _say(self, first: Progress, last: bool = False) -> None:
         state, (when, before) = self.queue.state(), self._said
