@@ -9,7 +9,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from bench.errors import Parser, UserError, guarded
-from sweeps.plan import Sweep, find, sweeps
+from sweeps.plan import NARROWING, Sweep, find, sweeps
 
 if TYPE_CHECKING:  # Optuna takes a second
     from sweeps.worker import Options
@@ -124,12 +124,37 @@ def _afterwards(verb: str, name: str, words: list[str], args: Namespace) -> int:
 
 
 def listing(keys: list[str]) -> str:
-    return "\n\n".join(_entry(sweep) for sweep in (sweeps().values()))
+    from sweeps.estimate import hours, speed
+
+    factor, lines = speed(), []
+    for sweep in _matching(keys):
+        head = f"{sweep.name:18} {len(sweep.jobs):5} runs {_time(hours(sweep, factor)):>12}"
+        lines.append(f"{head}\n{fill(sweep.source, 110, initial_indent='    ', subsequent_indent='    ')}")
+    lines.append(
+        "Times are for one core of this machine, estimated without training: samples to be seen, times what each\n"
+        "model takes for one, scaled by a matrix product here; good to a factor of three. What is affordable without\n"
+        "a GPU: python -m sweeps list scale=cpu."
+    )
+    return "\n\n".join(lines)
 
 
-def _entry(sweep: Sweep) -> str:
-    head = f"{sweep.name:20} {len(sweep.jobs):5} runs"
-    return f"{head}\n{fill(sweep.source, 110, initial_indent='    ', subsequent_indent='    ')}"
+def _matching(keys: list[str]) -> list[Sweep]:
+    """Every sweep with these keys; those that a key leaves without a run are left out."""
+    narrows = any(key.partition("=")[0] in NARROWING for key in keys)
+    found = []
+    for name in sweeps():
+        try:
+            found.append(find(name, keys))
+        except UserError:
+            if not narrows:
+                raise
+    if not found:
+        raise UserError(f"{' '.join(keys)} leaves no run of any sweep.")
+    return found
+
+
+def _time(hours: float) -> str:
+    return f"{60 * hours:.0f} min" if hours < 1 else f"{hours:.1f} h" if hours < 100 else f"{hours / 24:,.0f} days"
 
 
 if __name__ == "__main__":
