@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import optuna
@@ -49,4 +50,5 @@ def _best(trials: Sequence[FrozenTrial]) -> FrozenTrial | None:
 def _shown(trial: FrozenTrial | None) -> tuple[str, str]:
     if trial is None:
         return "-", "-"
-    return f"{100 * (trial.value or 0.0):.2f}", " ".join(f"{key}={value:.4g}" for key, value in trial.params.items())
+    accuracy = "diverged" if trial.value == -math.inf else f"{100 * (trial.value or 0.0):.2f}"
+    return accuracy, " ".join(f"{key}={value:.4g}" for key, value in trial.params.items())

@@ -12,7 +12,7 @@ import math
 import shlex
 import time
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 
 import optuna
 from optuna.distributions import FloatDistribution
@@ -75,7 +75,7 @@ class Search:
         self._looked = 0.0
         for label in dict.fromkeys(run.label for run in sweep.runs):
             runs = [run for run in sweep.runs if run.label == label]
-            cell = Cell(label, runs, _rate(runs[0]), sweep.seeds[0])
+            cell = Cell(label, runs, _rate(runs[0].overrides), sweep.seeds[0])
             self.cells[self._title(cell)] = cell
         with storage.exclusive():
             self.studies = [self._study(title, cell) for title, cell in self.cells.items()]
@@ -185,8 +185,14 @@ def _around(values: list[float], factor: float) -> FloatDistribution:
     return FloatDistribution(low - margin, high + margin)
 
 
-def _rate(run: Run) -> float:
+def _rate(overrides: tuple[str, ...]) -> float:
+    """The local rate where nothing else is said; it does not depend on the method."""
+    return _protocol_rate(tuple(word for word in overrides if not word.startswith("algo")))
+
+
+@cache
+def _protocol_rate(words: tuple[str, ...]) -> float:
     from bench.main import plan, store
 
     store()
-    return float(plan(list(run.overrides), multirun=False)[0]["lr"])
+    return float(plan(list(words), multirun=False)[0]["lr"])
