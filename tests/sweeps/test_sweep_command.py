@@ -161,6 +161,8 @@ def test_a_method_is_not_better_for_missing_the_target():
     seen = [{"rounds_to_target": None, "best_accuracy": 0.9}, {"rounds_to_target": 500, "best_accuracy": 0.1}]
     ranks = [results._rank("rounds_to_target", [result]) for result in seen]
     assert ranks[1] < ranks[0]
+    half = results._rank("rounds_to_target", [seen[0], {"rounds_to_target": 5, "best_accuracy": 0.9}])
+    assert results._rank("rounds_to_target", [seen[1], seen[1]]) < half  # of two seeds, one that never gets there
     diverged = {"rounds_to_target": 3, "best_accuracy": 0.9, "diverged": {"round": 9}}
     assert ranks[1] < results._rank("rounds_to_target", [diverged])
 
