@@ -26,7 +26,7 @@ from sweeps.queue import JOB, RESULT, Progress, Queue
 from sweeps.search import Search
 from sweeps.worker import Options
 
-POLL_SECONDS = 1.0
+POLL_SECONDS = 2.0
 SAY_SECONDS = 30.0  # without news, on something that is not a terminal
 
 
@@ -143,7 +143,8 @@ def show(queue: Queue | Search, folder: Path, stream: TextIO) -> None:
     write_atomically(folder / "results.md", f"# {sweep.title}\n\n{text}\n")
     many = len(queue.studies) > 1
     drawn = [path for n, study in enumerate(queue.studies) for path in draw(study, folder, f"{n:02}-" if many else "")]
-    plots = f", plots: {folder}/*.html and *.png" if drawn else ""
+    none = "; no plots: fewer than two runs have a number to draw (never and diverged are none)"
+    plots = f", plots: {folder}/*.html and *.png" if drawn else none
     print(f"\n{text}\n\nTable: {folder}/results.md{plots}", file=stream)
 
 

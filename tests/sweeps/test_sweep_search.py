@@ -110,14 +110,18 @@ def test_a_finished_search_leaves_its_table_and_plots_of_every_method(capsys):
     assert "search: best %" in capsys.readouterr().out
 
 
-def test_a_trial_behind_the_median_is_pruned():
+def test_a_trial_behind_the_median_is_pruned_unless_the_paper_has_it():
     worker = Worker(chosen(10), execute)
     assert isinstance(worker.queue, Search)
     study = worker.queue.studies[0]
     for _ in range(6):
         curve = dict.fromkeys(range(1, 13), 0.7)
         study.add_trial(optuna.create_trial(state=TrialState.COMPLETE, value=0.7, intermediate_values=curve, params={}))
-    claim = next(c for c in iter(worker.queue.claim, None) if c.study is study and not c.trial.user_attrs.get(GRID))
+    claims = [claim for claim in iter(worker.queue.claim, None) if claim.study is study]
+    of_grid = next(claim for claim in claims if claim.trial.user_attrs.get(GRID))
+    for round in range(1, 13):
+        worker.queue.watch(of_grid)(round, 0.1)
+    claim = next(claim for claim in claims if not claim.trial.user_attrs.get(GRID))
     with pytest.raises(optuna.TrialPruned):
         for round in range(1, 13):
             worker.queue.watch(claim)(round, 0.1)
