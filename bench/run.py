@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -26,13 +26,20 @@ if TYPE_CHECKING:  # Lightning takes seven seconds, and assembling may still ref
 
 
 def run(
-    config: dict[str, Any], *, resume: Path | None = None, smaller: Mapping[str, Any] | None = None
+    config: dict[str, Any],
+    *,
+    resume: Path | None = None,
+    smaller: Mapping[str, Any] | None = None,
+    on_record: Callable[[Path], None] | None = None,
+    on_round: Callable[[int, float | None], None] | None = None,
 ) -> dict[str, Any]:
     """Runs a resolved config to its end and returns what result.json holds.
 
     `resume` is the folder of an unfinished run and `config` then the one recorded there: it goes on in place, from
     its checkpoint or, if none was written, from the start. An interrupted run raises KeyboardInterrupt. `smaller` is
-    the same command at scale=cpu, where that is another config: a long run says how long this would take.
+    the same command at scale=cpu, where that is another config: a long run says how long this would take. `on_record`
+    is told the folder before training starts, `on_round` every round with its accuracy (None: not evaluated); what it
+    raises ends the run.
     """
     tracking.check(config["logger"])
     record = Record.reopen(resume) if resume else None
@@ -47,12 +54,14 @@ def run(
         parts = build(config, folder)
         config = dict(parts.config)
         record = record or Record.create(config)
+        if on_record is not None:
+            on_record(record.folder)
         print(f"size       {parts.model['parameters']:,} parameters", flush=True)
         print(f"engine     {parts.loop.engine.name} ({config['engine_why']})", flush=True)
         expected = _forecast(config, parts, record, smaller)
         logger = tracking.start(config, record.folder)
         try:
-            _fit(config, parts, record, logger)
+            _fit(config, parts, record, logger, on_round)
         except Diverged as error:
             facts_so_far = _result(config, parts, record) | {"forecast": expected}
             record.finish(facts_so_far | {"final_accuracy": None, "diverged": error.facts})
@@ -102,7 +111,13 @@ def _shorter(smaller: Mapping[str, Any]) -> float:
         parts.workers.close()
 
 
-def _fit(config: Mapping[str, Any], parts: Parts, record: Record, logger: Any) -> None:
+def _fit(
+    config: Mapping[str, Any],
+    parts: Parts,
+    record: Record,
+    logger: Any,
+    on_round: Callable[[int, float | None], None] | None,
+) -> None:
     from bench.federation import Federation, checkpoint_path, quiet, trainer
 
     loop, progress = parts.loop, Progress()
@@ -117,6 +132,8 @@ def _fit(config: Mapping[str, Any], parts: Parts, record: Record, logger: Any) -
 
     def after(row: Values) -> None:
         progress.update(f"round {loop.round}/{rounds}", done(row), row["test_accuracy"])
+        if on_round is not None:
+            on_round(loop.round, row["test_accuracy"])
 
     federation = Federation(
         loop,
