@@ -56,10 +56,14 @@ def recipe(claim: Claim) -> Recipe:
     found = [place for cell in rivals.needs(claim) for place in plans.places(cell, claim.where)]
     runs = tuple(dict.fromkeys(place.run.command(place.sweep.seeds[0]) for place in found))
     seeds = found[0].sweep.seeds if found else ()
-    return Recipe(claim, "paper", _sweep(claim, found), runs, seeds, plans.obstacle(claim))
+    return Recipe(claim, "paper", _sweep(found), runs, seeds, plans.obstacle(claim))
 
 
-def _sweep(claim: Claim, found: list[Place]) -> str | None:
+def _sweep(found: list[Place]) -> str | None:
+    """The sweep that runs all seeds, narrowed to what the claim needs."""
     if not found:
         return None
-    return shlex.join(["python", "-m", "sweeps", "run", found[0].sweep.name, f"dataset={found[0].run.dataset}"])
+    name = found[0].sweep.name
+    methods = dict.fromkeys(place.run.method for place in found if place.sweep.name == name)
+    narrow = [] if any("," in method for method in methods) else [f"method={','.join(methods)}"]
+    return shlex.join(["python", "-m", "sweeps", name, f"dataset={found[0].run.dataset}", *narrow])

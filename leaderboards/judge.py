@@ -32,11 +32,9 @@ def agrees(claimed: float | None, values: Sequence[float], half: float, allowed:
     if not all(map(math.isfinite, values)):
         return False
     mean, width = mean_interval(values)
-    if abs(mean - claimed) <= allowed + SLACK:
-        return True
     if width is None or len(values) < ENOUGH or width > TOO_WIDE * allowed:
         return False
-    return abs(mean - claimed) <= width + half + SLACK
+    return abs(mean - claimed) <= max(allowed, width + half) + SLACK
 
 
 def difference(a: float, b: float, relative: bool) -> float:

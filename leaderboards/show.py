@@ -6,12 +6,12 @@ import math
 
 from leaderboards.verdict import EXACT, MEASURED, Verdict, number
 
-PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
+PLUS_MINUS, TIMES = "\N{PLUS-MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
 
 
 def printed(v: Verdict) -> str:
-    """What the paper prints; where it is judged as a ratio, that beside it."""
-    return v.claim.text if v.ratio is None else f"{v.claim.text} (ratio {v.ratio:.3g})"
+    """What the paper prints; where it is judged as a ratio to its yardstick, that beside it."""
+    return v.claim.text if v.ratio is None else f"{v.claim.text} ({TIMES}{v.ratio:.2f})"
 
 
 def measured(v: Verdict) -> str:
@@ -22,7 +22,7 @@ def measured(v: Verdict) -> str:
         return "never" if v.seeds == 1 else f"never ({v.missed} of {v.seeds})"
     if v.measured is None or math.isnan(v.measured):
         return ""
-    return figure(v) + half(v)
+    return (TIMES if v.ratio is not None else "") + figure(v) + half(v)
 
 
 def figure(v: Verdict) -> str:
