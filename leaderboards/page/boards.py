@@ -102,7 +102,7 @@ def _board(
     found: dict[tuple[object, ...], dict[int, Result]],
 ) -> Board:
     labels = [_label(place, alone, [p for p, _ in places]) for place, alone in places]
-    lines = {}
+    lines: dict[str, Line] = {}
     for (place, _), label in zip(places, labels, strict=True):
         by_seed = found[place.key]
         lines.setdefault(label, Line(label, tuple(by_seed[seed] for seed in sorted(by_seed))))
@@ -114,7 +114,9 @@ def _label(place: Place, alone: bool, others: Sequence[Place]) -> str:
     """The method; its setting where that tells lines apart; its grid point where several have the same name."""
     words = [named(place.run.method)]
     if alone:
-        words.append(place.run.setting.replace(";", ", "))
+        shared = set.intersection(*({*other.run.setting.split(";")} for other in others))
+        own = [part for part in place.run.setting.split(";") if part not in shared]
+        words += [", ".join(own)] if own else []
     twins = [other.run for other in others if other.cell == place.cell]
     if len(twins) > 1:
         common = set.intersection(*({*run.overrides} for run in twins))

@@ -13,6 +13,7 @@ from leaderboards.page.html import Html, el, joined
 WIDTH, HEIGHT = 560, 320
 LEFT, RIGHT, TOP, BOTTOM = 46, 12, 12, 40
 POINTS = 150  # of a curve: more cannot be seen
+DIFFERENT = 1.05  # costs that differ less tell nothing
 COLOURS, DASHES = 8, ("", "6 3", "2 3", "8 3 2 3")
 AXES = {"round": "round", "virtual_seconds": "virtual time (s)", "megabytes": "traffic of all devices (MB)"}
 
@@ -76,15 +77,23 @@ def pareto(board: Board, cost: str) -> Html:
         if ends and values:
             x = mean_interval([v for v in ends if v is not None])[0]
             points.append((x, mean_interval(values)[0], min(values), max(values), number, line.label))
-    if len(points) < 2:
+    xs = [point[0] for point in points]
+    if len(points) < 2 or max(xs) < DIFFERENT * min(xs):
         return Html("")
-    xs, ys = [p[0] for p in points], [y for p in points for y in p[2:4]]
+    ys = [y for point in points for y in point[2:4]]
     spread = max(ys) - min(ys) or 1.0
     log = max(xs) > 3 * min(xs)
     pad = 1.15 if log else 1.03
     frame = Frame((min(xs) / pad, max(xs) * pad), (min(ys) - 0.1 * spread, max(ys) + 0.12 * spread), log)
     front = _front([(x, y) for x, y, *_ in points])
-    marks = [_mark(frame, *point) for point in points]
+    marks: list[Html] = []
+    taken: list[tuple[float, float]] = []
+    for x, y, low, high, number, label in sorted(points, key=lambda point: -point[1]):
+        height = frame.py(y) + 4
+        while any(abs(height - other) < 12 and abs(frame.px(x) - at) < 140 for at, other in taken):
+            height += 3
+        taken.append((frame.px(x), height))
+        marks.append(_mark(frame, (x, y, low, high), height, number, label))
     title = f"Final accuracy against {AXES[cost]}: {board.title}"
     edge = el("path", d=frame.path(front), class_="front") if len(front) > 1 else None
     return _picture(title, frame, AXES[cost] + (", logarithmic" if log else ""), [edge, marks])
@@ -138,10 +147,11 @@ def _drawn(curve: Curve, frame: Frame, number: int) -> Html:
     )
 
 
-def _mark(frame: Frame, x: float, y: float, low: float, high: float, number: int, label: str) -> Html:
-    """A dot with its name, and a line from the lowest to the highest seed."""
+def _mark(frame: Frame, point: tuple[float, float, float, float], height: float, number: int, label: str) -> Html:
+    """A dot with its name at `height`, and a line from the lowest to the highest seed."""
+    x, y, low, high = point
     at, right = f"{frame.px(x):.1f}", frame.px(x) < 0.6 * WIDTH
-    name = {"x": f"{frame.px(x) + (9 if right else -9):.1f}", "y": f"{frame.py(y) + 4:.1f}"}
+    name = {"x": f"{frame.px(x) + (9 if right else -9):.1f}", "y": f"{height:.1f}"}
     return el(
         "g",
         el("title", f"{label}: {y:.2f} %, {x:.4g}"),

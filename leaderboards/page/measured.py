@@ -41,13 +41,11 @@ def _board(board: Board) -> Html:
 
 def _differ(board: Board) -> bool:
     """Does a round take the methods different virtual times?"""
-    ends = [
-        column[-1] / len(column)
-        for line in board.lines
-        for column in line.column("virtual_seconds")
-        if column and column[-1]
-    ]
-    return bool(ends) and max(ends) > 1.05 * min(ends)
+    paces = []
+    for line in board.lines:
+        ends = [column[-1] / len(column) for column in line.column("virtual_seconds") if column and column[-1]]
+        paces += [mean_interval(ends)[0]] if ends else []
+    return bool(paces) and max(paces) > charts.DIFFERENT * min(paces)
 
 
 def costs(board: Board) -> Html:
