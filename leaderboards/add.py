@@ -6,8 +6,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import yaml  # type: ignore[import-untyped]
 
 from bench.errors import UserError
 from bench.record import Run, load
@@ -31,7 +34,7 @@ def add(folders: Sequence[Path], to: Path = results.FOLDER) -> list[tuple[Result
     runs = [load(folder) for folder in folders]
     for run in runs:
         refuse(run)
-    configs = _resolved({overrides for run in runs for overrides in _questions(run)})
+    configs = _resolved(frozenset(overrides for run in runs for overrides in _questions(run)))
     found = [results.from_run(run, planned(run, configs)) for run in runs]
     kept = {path.stem for path in to.glob("*.json")}
     for result in found:
@@ -119,8 +122,21 @@ def _flat(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 
 
 def _candidates(run: Run) -> list[Place]:
+    """What the run may be a run of: all that its config does not rule out at once, and all of its sweep."""
     words = {f"algo={run.config['algo']['name']}", f"dataset={run.config['dataset']['name']}"}
-    return [place for place in every() if words <= {*place.run.overrides}]
+    found = [place for place in every() if words <= {*place.run.overrides}]
+    group = run.config.get("group")
+    return [p for p in found if p.sweep.name == group or all(_may_hold(run.config, w) for w in p.run.overrides)]
+
+
+def _may_hold(config: Mapping[str, Any], word: str) -> bool:
+    key, _, text = word.partition("=")
+    group, _, name = key.rpartition(".")
+    node = config.get(group, {}) if group else config
+    if key in ("scale", "devices.tau_max") or name not in node:
+        return True
+    value = node[name]["name"] if isinstance(node[name], Mapping) else node[name]
+    return bool(value == yaml.safe_load(text))
 
 
 def _questions(run: Run) -> set[Overrides]:
@@ -132,7 +148,8 @@ def _at_scale(overrides: Overrides, scale: str) -> Overrides:
     return (*(word for word in overrides if not word.startswith("scale=")), f"scale={scale}")
 
 
-def _resolved(questions: set[Overrides]) -> dict[Overrides, dict[str, Any]]:
+@cache
+def _resolved(questions: frozenset[Overrides]) -> dict[Overrides, dict[str, Any]]:
     """The resolved config of each command line."""
     asked = sorted(questions)
     command = [sys.executable, "-P", "-c", RESOLVE]
