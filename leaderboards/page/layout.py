@@ -42,6 +42,7 @@ class Layout:
     row: Callable[[Claim], Labels]
     column: Callable[[Claim], Labels]
     heads: Labels  # above the labels of the rows
+    order: Labels = ()  # of the columns, where not every row has them all
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ FEDAGG = Layout(
     lambda c: (f"{dataset(c)} + {part(c, 'model')}", part(c, "dist")),
     lambda c: (method(c), part(c, "participation")),
     ("Data and model", "Distribution"),
+    ("FedAvg", "FedAdam", "FedAdagrad", "FedYogi", "FedProx", "FedDyn", "FedBABU", "FedGH", "FedAgg"),
 )
 GENERAL = Layout(lambda c: (method(c), _setting(c)), lambda c: (dataset(c), metric(c)), ("Method", "Setting"))
 LAYOUTS: dict[tuple[str, str], Layout] = {
@@ -111,7 +113,7 @@ def tables(found: Sequence[Verdict]) -> list[Table]:
 def _table(where: str, found: Sequence[Verdict]) -> Table:
     layout = LAYOUTS.get((found[0].claim.paper, where), GENERAL)
     columns = list(dict.fromkeys(layout.column(v.claim) for v in found))
-    first = list(dict.fromkeys(column[0] for column in columns))
+    first = list(layout.order) or list(dict.fromkeys(column[0] for column in columns))
     columns.sort(key=lambda column: first.index(column[0]))
     cells: dict[Labels, dict[Labels, Verdict]] = {}
     for v in found:
