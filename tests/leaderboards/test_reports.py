@@ -39,7 +39,6 @@ def publish(stub, folder, rounds):
     return done.stdout.splitlines()[-1]
 
 
-@pytest.mark.slow
 def test_results_and_report_arrive_once_and_again_changes_nothing(tmp_path):
     pytest.importorskip("wandb_workspaces", reason="the extra `reports` is not installed")
     stub = Stub()
