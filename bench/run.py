@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -25,11 +25,19 @@ if TYPE_CHECKING:  # Lightning takes seven seconds, and assembling may still ref
     from bench.federation import Federation, Values
 
 
-def run(config: dict[str, Any], *, resume: Path | None = None) -> dict[str, Any]:
+def run(
+    config: dict[str, Any],
+    *,
+    resume: Path | None = None,
+    on_record: Callable[[Path], None] | None = None,
+    on_round: Callable[[int, float | None], None] | None = None,
+) -> dict[str, Any]:
     """Runs a resolved config to its end and returns what result.json holds.
 
     `resume` is the folder of an unfinished run and `config` then the one recorded there: it goes on in place, from
-    its checkpoint or, if none was written, from the start. An interrupted run raises KeyboardInterrupt.
+    its checkpoint or, if none was written, from the start. An interrupted run raises KeyboardInterrupt. `on_record` is
+    told the folder before training starts, `on_round` every round with its accuracy (None: not evaluated); what it
+    raises ends the run.
     """
     tracking.check(config["logger"])
     record = Record.reopen(resume) if resume else None
@@ -37,10 +45,12 @@ def run(config: dict[str, Any], *, resume: Path | None = None) -> dict[str, Any]
     try:
         parts = build(config)
         record = record or Record.create(config)
+        if on_record is not None:
+            on_record(record.folder)
         print(f"size       {parts.model['parameters']:,} parameters\nengine     {parts.loop.engine.name}", flush=True)
         logger = tracking.start(config, record.folder)
         try:
-            _fit(config, parts, record, logger)
+            _fit(config, parts, record, logger, on_round)
         except Diverged as error:
             record.finish(_result(config, parts, record) | {"final_accuracy": None, "diverged": error.facts})
             raise
@@ -59,7 +69,13 @@ def run(config: dict[str, Any], *, resume: Path | None = None) -> dict[str, Any]
     return result
 
 
-def _fit(config: Mapping[str, Any], parts: Parts, record: Record, logger: Any) -> None:
+def _fit(
+    config: Mapping[str, Any],
+    parts: Parts,
+    record: Record,
+    logger: Any,
+    on_round: Callable[[int, float | None], None] | None,
+) -> None:
     from bench.federation import Federation, checkpoint_path, quiet, trainer
 
     loop, progress = parts.loop, Progress()
@@ -76,6 +92,8 @@ def _fit(config: Mapping[str, Any], parts: Parts, record: Record, logger: Any) -
         if progress.rounds == 0 and not loop.finished:
             print(f"time       about {duration(progress.left(done(row)))}, judging by the first round", flush=True)
         progress.update(f"round {loop.round}/{rounds}", done(row), row["test_accuracy"])
+        if on_round is not None:
+            on_round(loop.round, row["test_accuracy"])
 
     federation = Federation(
         loop,

@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
+from pathlib import Path
 from textwrap import fill
+from typing import TYPE_CHECKING
 
-from bench.errors import Parser, guarded
-from sweeps.plan import Sweep, find, sweeps
+from bench.errors import Parser, UserError, guarded
+from sweeps.plan import NARROWING, Sweep, find, sweeps
+
+if TYPE_CHECKING:  # Optuna takes a second
+    from sweeps.worker import Options
+
+SAMPLERS = ("grid", "tpe")
+EPILOG = """
+examples:
+  python -m sweeps list                                           every sweep: runs, estimated time, source
+  python -m sweeps fedlga/table4 dataset=fmnist scale=cpu --dry-run   its commands, one per line
+  python -m sweeps fedlga/table4 dataset=fmnist scale=cpu --workers 2 run it; the same command goes on after a stop
+  python -m sweeps fedlga/table4 dataset=fmnist sampler=tpe       search around the paper's grid
+  python -m sweeps results fedlga/table4 dataset=fmnist scale=cpu the table and plots of what is finished
+  python -m sweeps dashboard fedlga/table4 dataset=fmnist scale=cpu   Optuna's dashboard in the browser
+"""
 
 
 def main() -> int:
@@ -14,37 +31,130 @@ def main() -> int:
 
 
 def _verb() -> int:
-    parser = Parser(prog="python -m sweeps", description="Each paper's tables and figures, re-run.")
-    parser.add_argument("name", nargs="?", help="a sweep such as fedlga/table4, or: list")
-    parser.add_argument(
-        "keys",
-        nargs="*",
-        metavar="key=value",
-        help="dataset=, algo=, method=, setting=: only these "
-        "runs (patterns with * too); seed=0,1: these seeds; any other key of bench.py: for every run",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="print the commands, one per line, and run nothing")
+    parser = _parser()
     args = parser.parse_intermixed_args()
-    if args.name is None:
+    if not args.words:
         parser.print_help()
         return 0
-    if args.name == "list":
-        print(listing(args.keys))
+    first, *rest = args.words
+    if first == "list":
+        print(listing(rest))
         return 0
-    sweep = find(args.name, args.keys)
+    if first in ("results", "dashboard"):
+        if not rest:
+            raise UserError(f"{first} of which sweep? python -m sweeps list shows them all.")
+        return _afterwards(first, rest[0], rest[1:], args)
+    keys, sampler = _sampler(rest)
+    sweep = find(first, keys)
     if args.dry_run:
         print("\n".join(sweep.commands))
         return 0
-    return 0
+    return _run(first, keys, sampler, args)
+
+
+def _parser() -> Parser:
+    from argparse import RawDescriptionHelpFormatter
+
+    parser = Parser(
+        prog="python -m sweeps",
+        usage="python -m sweeps NAME [key=value ...] [options]",
+        description="Each paper's tables and figures, re-run: on one machine or, with PostgreSQL, on many.",
+        epilog=EPILOG,
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="NAME key=value",
+        help="a sweep, or list, results NAME, dashboard NAME; dataset=, algo=, method=, setting= keep only these runs "
+        "(patterns with * too), seed=0,1 sets the seeds, sampler=tpe searches, other keys of bench.py join every run",
+    )
+    add = parser.add_argument
+    add("--dry-run", action="store_true", help="print the commands, one per line, and run nothing")
+    add("--workers", type=int, default=1, metavar="N", help="processes to start here (default 1)")
+    add("--storage", metavar="URL", help="sqlite:///file.db (default: sweeps.db in --out) or postgresql://user@host/db")
+    add("--out", default="runs", metavar="DIR", help="the folder that holds the runs and tables (default: runs)")
+    add("--grace", type=int, default=120, metavar="S", help="a worker silent for so long counts as dead (default 120)")
+    add("--trials", type=int, default=20, metavar="N", help="sampler=tpe: trials of every method (default 20)")
+    add("--retry-failed", action="store_true", help="run what failed once more")
+    add("--port", type=int, default=8080, help="dashboard: where it listens (default 8080)")
+    return parser
+
+
+def _sampler(words: list[str]) -> tuple[list[str], str]:
+    chosen = [word.removeprefix("sampler=") for word in words if word.startswith("sampler=")]
+    if chosen and chosen[-1] not in SAMPLERS:
+        raise UserError(f"sampler={chosen[-1]} is unknown; choose from {', '.join(SAMPLERS)}.")
+    return [word for word in words if not word.startswith("sampler=")], chosen[-1] if chosen else "grid"
+
+
+def _options(name: str, keys: list[str], sampler: str, args: Namespace) -> Options:
+    from sweeps.worker import Options
+
+    for option, least in (("workers", 1), ("grace", 4), ("trials", 1)):
+        if getattr(args, option) < least:
+            raise UserError(f"--{option} {getattr(args, option)} is too small: at least {least}.")
+    storage = args.storage or f"sqlite:///{Path(args.out) / 'sweeps.db'}"
+    return Options(name, tuple(keys), storage, args.out, args.grace, sampler, args.trials)
+
+
+def _run(name: str, keys: list[str], sampler: str, args: Namespace) -> int:
+    from sweeps.drive import Drive
+
+    options = _options(name, keys, sampler, args)
+    queue = options.queue()
+    if args.retry_failed:
+        queue.retry_failed()
+    return Drive(options, args.workers, queue).run()
+
+
+def _afterwards(verb: str, name: str, words: list[str], args: Namespace) -> int:
+    keys, sampler = _sampler(words)
+    find(name, keys)
+    options = _options(name, keys, sampler, args)
+    from sweeps.drive import show, slug
+
+    queue = options.queue()
+    if verb == "results":
+        show(queue, Path(args.out) / slug(queue), sys.stdout)
+        return 0
+    from sweeps.dashboard import serve
+
+    return serve(queue, args.port)
 
 
 def listing(keys: list[str]) -> str:
-    return "\n\n".join(_entry(sweep) for sweep in (sweeps().values()))
+    from sweeps.estimate import hours, speed
+
+    factor, lines = speed(), []
+    for sweep in _matching(keys):
+        head = f"{sweep.name:18} {len(sweep.jobs):5} runs {_time(hours(sweep, factor)):>12}"
+        lines.append(f"{head}\n{fill(sweep.source, 110, initial_indent='    ', subsequent_indent='    ')}")
+    lines.append(
+        "Times are for one core of this machine, estimated without training: samples to be seen, times what each\n"
+        "model takes for one, scaled by a matrix product here; good to a factor of three. What is affordable without\n"
+        "a GPU: python -m sweeps list scale=cpu."
+    )
+    return "\n\n".join(lines)
 
 
-def _entry(sweep: Sweep) -> str:
-    head = f"{sweep.name:20} {len(sweep.jobs):5} runs"
-    return f"{head}\n{fill(sweep.source, 110, initial_indent='    ', subsequent_indent='    ')}"
+def _matching(keys: list[str]) -> list[Sweep]:
+    """Every sweep with these keys; those that a key leaves without a run are left out."""
+    narrows = any(key.partition("=")[0] in NARROWING for key in keys)
+    found = []
+    for name in sweeps():
+        try:
+            found.append(find(name, keys))
+        except UserError:
+            if not narrows:
+                raise
+    if not found:
+        raise UserError(f"{' '.join(keys)} leaves no run of any sweep.")
+    return found
+
+
+def _time(hours: float) -> str:
+    return f"{60 * hours:.0f} min" if hours < 1 else f"{hours:.1f} h" if hours < 100 else f"{hours / 24:,.0f} days"
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ BLOCKS = (
     ("cifar100", "dataset=cifar100", "VGG-11", "vgg11", SKEWS),
 )
 ETA_S = (0.01, 0.03, 0.1)  # the server's rate, which the paper does not give
-METHODS = {
+METHODS: dict[str, str | tuple[str, ...]] = {
     "fedavg": "algo=fedavg",
     "fedadam": grid("algo=fedadam algo.beta1=0.9 algo.beta2=0.99 algo.tau=0.001", "algo.eta_s", *ETA_S),
     "fedprox": "algo=fedprox algo.mu=0.01",
@@ -31,7 +31,7 @@ METHODS = {
     "fedgh": "algo=fedgh",
     "fedagg": "algo=fedagg algo.alpha=0.1",
 }
-ADAPTIVE = {
+ADAPTIVE: dict[str, str | tuple[str, ...]] = {
     "fedavg": METHODS["fedavg"],
     "fedadam": METHODS["fedadam"],
     "fedadagrad": grid("algo=fedadagrad", "algo.eta_s", *ETA_S),

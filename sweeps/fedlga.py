@@ -141,8 +141,8 @@ def vary(name: str, key: str, default: object, *others: object) -> dict[str, str
 readings = Rounds(
     name="fedlga/readings",
     source="Eqs. (4)-(7), Alg. 1, Table I: sign and scale of the approximation (+1: to the letter), which gradient, "
-    "what an epoch is, eta_l, eta_g (Corollary 2: sqrt(E K) = 7.07) and momentum are open. All values ours, one changed "
-    "at a time; scale = 0 is FedAvg, the control at each eta_g",
+    "what an epoch is, eta_l, eta_g (Corollary 2: sqrt(E K) = 7.07) and momentum are open. All values ours, one "
+    "changed at a time; scale = 0 is FedAvg, the control at each eta_g",
     runs=fmnist(vary("scale", "algo.scale", -0.1, 1, 0.1, "eta_l", "-eta_l", -1), LGA)
     + fmnist(vary("gradient", "algo.gradient", "update", "last"), LGA)
     + fmnist(vary("eta_g", "algo.eta_g", 1, 0.5, 2, 7.07), LGA)

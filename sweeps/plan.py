@@ -10,12 +10,17 @@ from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from itertools import product
+from typing import Literal
 
 from bench.errors import UserError, unknown
 
 SEEDS = (0, 1, 2)  # no paper says how often it ran; three, for an interval
 NARROWING = ("dataset", "algo", "method", "setting")  # keys that choose among the runs; every other key joins them all
-GOALS = {"rounds_to_target": "minimize", "final_accuracy": "maximize", "best_accuracy": "maximize"}
+GOALS: dict[str, Literal["minimize", "maximize"]] = {
+    "rounds_to_target": "minimize",
+    "final_accuracy": "maximize",
+    "best_accuracy": "maximize",
+}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,24 @@
+"""optuna-dashboard on a sweep's study."""
+
+from __future__ import annotations
+
+from bench.errors import UserError
+from sweeps.queue import Queue
+from sweeps.search import Search
+
+
+def serve(queue: Queue | Search, port: int, host: str = "127.0.0.1") -> int:
+    """Until Ctrl-C."""
+    try:
+        from optuna_dashboard import run_server
+    except ImportError:
+        raise UserError("The dashboard is not installed: pip install optuna-dashboard.") from None
+    numbers = [study._study_id for study in queue.studies]
+    for number in numbers[:10]:
+        print(f"http://{host}:{port}/dashboard/studies/{number}", flush=True)
+    print("Ctrl-C ends it.", flush=True)
+    try:
+        run_server(queue.storage.optuna, host=host, port=port)
+    except OSError as error:
+        raise UserError(f"Port {port} cannot be used ({error.strerror}): choose another with --port.") from None
+    return 0

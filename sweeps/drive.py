@@ -1,0 +1,180 @@
+"""What the command does: start workers, say how far they are, stop them cleanly, and show what came out."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import TextIO
+
+from optuna.trial import TrialState
+
+from bench.progress import duration
+from bench.record import make_folder, write_atomically
+from sweeps import fairness, results
+from sweeps.pictures import draw
+from sweeps.plan import GOALS
+from sweeps.queue import JOB, RESULT, Progress, Queue
+from sweeps.search import Search
+from sweeps.worker import Options
+
+POLL_SECONDS = 1.0
+SAY_SECONDS = 30.0  # without news, on something that is not a terminal
+
+
+@dataclass
+class Drive:
+    """One start of the command."""
+
+    options: Options
+    workers: int
+    queue: Queue | Search
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+    _said: tuple[float, Progress | None] = (-math.inf, None)
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.options.out) / slug(self.queue)
+
+    def run(self) -> int:
+        """Until all is done (0), something failed (1) or it is interrupted (130)."""
+        make_folder(self.folder)
+        first = self.queue.state()
+        print(f"{self.queue.sweep.title}: {first.total} runs, {first.finished} finished before", flush=True)
+        if first.open:
+            print(f"storage    {self.options.storage}\nlogs       {self.folder}/worker-*.log", flush=True)
+            for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs start with SIGINT ignored
+                signal.signal(number, _interrupt)
+            try:
+                self._start()
+                self._wait(first)
+            except KeyboardInterrupt:
+                self._stop()
+                print(f"\nStopped: {words(self.queue.state())}. To go on: {self.command}", flush=True)
+                return 130
+            finally:
+                self._signal(signal.SIGINT)  # whatever ended us, such as a reader that went away
+        return self._end()
+
+    @property
+    def command(self) -> str:
+        given = [*self.options.keys, *(["sampler=tpe"] if self.options.sampler == "tpe" else [])]
+        more = ["--storage", self.options.storage, "--out", self.options.out, "--workers", str(self.workers)]
+        return shlex.join(["python", "-m", "sweeps", self.options.name, *given, *more])
+
+    def _start(self) -> None:
+        for number in range(self.workers):
+            path = self.folder / f"worker-{time.strftime('%Y%m%d-%H%M%S')}-{number}.log"
+            with path.open("wb") as log:
+                command = [sys.executable, "-m", "sweeps.worker", self.options.dumped()]
+                # a session of its own: Ctrl-C on the terminal reaches it through us, once
+                self.processes.append(
+                    subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+                )
+
+    def _wait(self, first: Progress) -> None:
+        while any(process.poll() is None for process in self.processes):
+            self._say(first)
+            time.sleep(POLL_SECONDS)
+        self._say(first, last=True)
+
+    def _stop(self) -> None:
+        """The first Ctrl-C lets every worker finish its round, the second stops them at once."""
+        print("\nStopping: each worker writes a checkpoint after its round; Ctrl-C again stops at once.", flush=True)
+        for attempt in (signal.SIGINT, signal.SIGINT, signal.SIGKILL):
+            self._signal(attempt)
+            try:
+                for process in self.processes:
+                    process.wait()
+                return
+            except KeyboardInterrupt:
+                continue
+
+    def _signal(self, number: signal.Signals) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(number)
+
+    def _say(self, first: Progress, last: bool = False) -> None:
+        state, (when, before) = self.queue.state(), self._said
+        news = before is None or (state.finished, state.failed) != (before.finished, before.failed)
+        if not (last or news or time.monotonic() - when > SAY_SECONDS) or (last and state == before):
+            return
+        self._said = time.monotonic(), state
+        done = state.finished + state.failed - first.finished - first.failed
+        left = (time.monotonic() - self.began) * state.open / done if done else math.nan
+        rest = f", about {duration(left)} left" if state.open and not math.isnan(left) else ""
+        print(f"{words(state)}{best(self.queue)}{rest}", flush=True)
+
+    def _end(self) -> int:
+        state, sweep = self.queue.state(), self.queue.sweep
+        show(self.queue, self.folder, sys.stdout)
+        trials = self.queue.trials()
+        listed = results.failures(trials, [shlex.join([*o, f"seed={s}"]) for o, s in sweep.jobs])
+        if listed:
+            print("\nFailed:\n" + "\n".join(listed), file=sys.stderr)
+            print("Once the reason is gone: the same command with --retry-failed.", file=sys.stderr, flush=True)
+        if died := [process.returncode for process in self.processes if process.returncode not in (0, 130)]:
+            print(f"{len(died)} worker(s) ended early (exit codes {died}): see {self.folder}/.", file=sys.stderr)
+        if state.open:
+            print(f"Not finished: {words(state)}. To go on: {self.command}", file=sys.stderr, flush=True)
+        return 1 if state.open or state.failed else 0
+
+
+def show(queue: Queue | Search, folder: Path, stream: TextIO) -> None:
+    """Writes and prints the table; the plots beside it."""
+    make_folder(folder)
+    sweep = queue.sweep
+    if isinstance(queue, Search):
+        text = fairness.markdown(queue)
+    else:
+        finished = results.by_job(queue.trials())
+        text = results.markdown(sweep, results.rows(sweep, finished)) if finished else "No run is finished."
+        write_atomically(folder / "results.csv", results.table_csv(sweep, finished))
+    write_atomically(folder / "results.md", f"# {sweep.title}\n\n{text}\n")
+    many = len(queue.studies) > 1
+    drawn = [path for n, study in enumerate(queue.studies) for path in draw(study, folder, f"{n:02}-" if many else "")]
+    plots = f", plots: {folder}/*.html and *.png" if drawn else ""
+    print(f"\n{text}\n\nTable: {folder}/results.md{plots}", file=stream)
+
+
+def words(state: Progress) -> str:
+    return f"{state.finished}/{state.total} finished, {state.running} running, {state.failed} failed"
+
+
+def best(queue: Queue | Search) -> str:
+    """The best trial so far: by the sweep's goal, or by accuracy while nothing has reached the target."""
+    done = [t for t in queue.trials() if t.state == TrialState.COMPLETE and t.value is not None]
+    values = [(t.value or 0.0, t) for t in done if math.isfinite(t.value or 0.0)]
+    if values:
+        choose = min if GOALS[queue.goal] == "minimize" else max
+        value, trial = choose(values, key=lambda pair: pair[0])
+    elif done:
+        accuracies = [(t.user_attrs[RESULT].get("best_accuracy") or 0.0, t) for t in done]
+        value, trial = max(accuracies, key=lambda pair: pair[0])
+    else:
+        return ""
+    rounds = bool(values) and queue.goal == "rounds_to_target"
+    number = f"{value:g} rounds to the target" if rounds else f"{100 * value:.2f} %"
+    changed = [word for word in shlex.split(trial.user_attrs[JOB]) if word.startswith("algo")]
+    return f"; best {number} ({' '.join(changed)})"
+
+
+def slug(queue: Queue | Search) -> str:
+    """A folder's name for the sweep, unique for its title."""
+    title = queue.sweep.title + (" sampler=tpe" if isinstance(queue, Search) else "")
+    plain = re.sub(r"[^A-Za-z0-9=.,-]+", "-", title)
+    return plain if len(plain) <= 100 else f"{plain[:90]}-{hashlib.sha256(title.encode()).hexdigest()[:8]}"
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,87 @@
+"""How long a sweep will take here, without training: samples to be seen, times what a sample of each model costs.
+
+An estimate, good to a factor of two or three: the costs were measured once with autograd on one core of a 2026 server,
+and are scaled by how fast this machine multiplies matrices.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from bench.resolve import options
+from sweeps.plan import Run, Sweep
+
+# milliseconds of CPU for one training step, and for each sample in it; width 1, the input size of the papers
+COSTS = {
+    **{"linear": (0.2, 0.002), "mlp": (0.9, 0.012), "mnist_cnn": (8.9, 1.0), "lenet5": (1.3, 0.27)},
+    **{"lenet5_3x3": (1.2, 0.12), "cifar10_cnn": (3.4, 0.9), "fed2a_cnn": (16, 8.6), "resnet20": (7.7, 3.8)},
+    **{"vgg11": (36, 11), "alexnet": (39, 12), "resnet18": (39, 2.7), "googlenet": (54, 2.7)},
+    **{"densenet121": (85, 6.3), "vgg16": (0, 500)},
+}
+SIZES = {  # training and test images
+    **{"fmnist": (60_000, 10_000), "mnist": (60_000, 10_000), "cifar10": (50_000, 10_000)},
+    **{"cifar100": (50_000, 10_000), "gtsrb": (34_799, 12_630), "image100": (128_000, 5_000)},
+    **{"emnist_letters": (124_800, 20_800), "emnist_byclass": (697_932, 116_323)},
+}
+PRODUCT = 2.8  # milliseconds of a 512 x 512 product on the machine of COSTS
+PER_RUN, PER_ROUND, PER_UPLOAD = 5.0, 0.01, 0.002  # seconds: starting and loading; the loop
+ALL_DEVICES = ("fedasync", "afo", "fedlc", "sc_fedlc", "fedlc_t")  # a reporting round is N arrivals
+EXTRA_GRADIENTS = {"fedsam": 2.0}
+
+
+def hours(sweep: Sweep, speed: float) -> float:
+    """Of one core."""
+    runs = {run.overrides: run for run in sweep.runs}.values()
+    return sum(seconds(run) for run in runs) * len(sweep.seeds) * speed / 3600
+
+
+def seconds(run: Run) -> float:
+    """One run on the machine of COSTS."""
+    words = dict(word.split("=", 1) for word in run.overrides)
+    keys = _layers(words["protocol"], words["dataset"], words["scale"]) | words
+    model, width = _model(keys)
+    step, sample = (width**2 * cost / 1000 for cost in COSTS[model])
+    train, test = SIZES[run.dataset]
+    sample *= (float(keys.get("dataset.resize") or 32) / 32) ** 2
+    batch, epochs, rounds = (int(keys[key]) for key in ("batch_size", "epochs", "rounds"))
+    steps = epochs if keys.get("local_unit") == "step" else epochs * math.ceil(train / int(keys["clients"]) / batch)
+    uploads = int(keys.get("arrivals_per_round") or keys["clients" if words["algo"] in ALL_DEVICES else "cohort"])
+    training = uploads * (steps * (step + batch * sample) * EXTRA_GRADIENTS.get(words["algo"], 1.0) + PER_UPLOAD)
+    evaluation = test * sample / 3 / int(keys.get("eval_every", 1))
+    return PER_RUN + rounds * (training + evaluation + PER_ROUND)
+
+
+def speed() -> float:
+    """How much slower this machine is than that of COSTS, from a twentieth of a second of matrix products."""
+    import numpy as np
+
+    a = np.ones((512, 512), np.float32)
+    times = []
+    for _ in range(6):
+        began = time.process_time()
+        for _ in range(3):
+            a @ a
+        times.append((time.process_time() - began) / 3)
+    return 1000 * min(times) / PRODUCT
+
+
+@cache
+def _layers(protocol: str, dataset: str, scale: str) -> dict[str, Any]:
+    """The protocol's keys of a data set, groups as model.width."""
+    content = options("protocol")[protocol]
+    layers = [content["datasets"][dataset]]
+    if scale in ("cpu", "smoke"):
+        layers.append(content.get("heavy", {}).get(dataset, {}))
+    found: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            found |= {f"{key}.{k}": v for k, v in value.items()} if isinstance(value, dict) else {key: value}
+    return found
+
+
+def _model(keys: Mapping[str, Any]) -> tuple[str, float]:
+    return str(keys.get("model", keys["model.name"])), float(keys.get("model.width", 1.0))

@@ -1,0 +1,62 @@
+"""Optuna's plots of a study, as HTML to look into and PNG to show."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from pathlib import Path
+
+import optuna
+from optuna.trial import TrialState
+
+from bench.record import make_folder
+
+
+def draw(study: optuna.Study, folder: Path, prefix: str = "") -> list[Path]:
+    """history and importance, each twice; fewer if there are too few finished trials to say anything."""
+    plain = _plain(study)
+    if len(plain.trials) < 2:
+        return []
+    make_folder(folder)
+    os.environ.setdefault("MPLCONFIGDIR", str(folder.parent.absolute() / ".matplotlib"))  # not in the home
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from optuna.visualization import matplotlib as still
+
+    goal = study.user_attrs.get("goal", "best_accuracy")
+    names = {"history": "plot_optimization_history"}
+    if any(len({t.params[key] for t in plain.trials}) > 1 for key in _common(plain)):
+        names["importance"] = "plot_param_importances"
+    written = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, function in names.items():
+            label = {"target_name": goal}
+            page, picture = folder / f"{prefix}{name}.html", folder / f"{prefix}{name}.png"
+            more = {} if name == "history" else {"params": _varying(plain)}
+            figure = getattr(optuna.visualization, function)(plain, **label, **more)
+            figure.write_html(page, include_plotlyjs="directory")
+            axes = getattr(still, function)(plain, **label, **more)
+            axes.figure.set_size_inches(9, 5)
+            axes.figure.savefig(picture, dpi=120, bbox_inches="tight")
+            matplotlib.pyplot.close(axes.figure)
+            written += [page, picture]
+    return written
+
+
+def _plain(study: optuna.Study) -> optuna.Study:
+    """A copy in memory of the trials that have a number: never reached, and diverged, cannot be drawn."""
+    copy = optuna.create_study(direction=study.direction, study_name=study.study_name)
+    done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    copy.add_trials([t for t in done if t.value is not None and math.isfinite(t.value)])
+    return copy
+
+
+def _common(study: optuna.Study) -> set[str]:
+    return set.intersection(*(set(trial.params) for trial in study.trials))
+
+
+def _varying(study: optuna.Study) -> list[str]:
+    return sorted(key for key in _common(study) if len({t.params[key] for t in study.trials}) > 1)
