@@ -34,7 +34,7 @@ def raw(result: Result, claim: Claim, metric: str, wanted: Cell) -> float:
         return math.nan  # read at a converted time, leaderboards.measure
     goal = rivals.target(claim)
     reached = rounds_to_target(_accuracies(result), outcome["target"] if goal is None else goal)
-    if reached is None:
+    if reached is None or result.diverged:
         return math.inf
     if metric == "seconds_to_target":
         return float(outcome["seconds_to_target"])

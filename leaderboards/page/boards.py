@@ -40,7 +40,7 @@ class Line:
         columns = self.column(name)
         found = []
         for result, column in zip(self.results, columns, strict=True):
-            reached = result.result["rounds_to_target"]
+            reached = None if result.diverged else result.result["rounds_to_target"]
             value = column[reached - 1] if reached is not None and reached <= len(column) else None
             found.append(math.inf if value is None else value)
         return found

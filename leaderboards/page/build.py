@@ -34,7 +34,7 @@ def build(out: Path, found: Sequence[Result] | None = None) -> str:
     judged, shelf, measured_boards = verdicts(load(), kept), Shelf(kept), boards(kept)
     make_folder(out)
     texts = {name: (files("leaderboards.page") / name).read_text(encoding="utf-8") for name in ASSETS}
-    texts["index.html"] = pages.overview(judged, len(kept))
+    texts["index.html"] = pages.overview(judged, kept)
     texts["claims.html"] = pages.claims_page(judged)
     texts["audit.html"] = pages.audit_page()
     texts["claims.csv"] = claims_csv(judged, shelf)

@@ -60,7 +60,8 @@ def costs(board: Board) -> Html:
 
 def row(line: Line) -> list[tuple[str, float]]:
     """Text and number of each column after the name."""
-    rounds = [math.inf if v is None else float(v) for v in (r.result["rounds_to_target"] for r in line.results)]
+    reached = (None if r.diverged else r.result["rounds_to_target"] for r in line.results)
+    rounds = [math.inf if v is None else float(v) for v in reached]
     seeds = len(line.results)
     return [
         (str(seeds), seeds),

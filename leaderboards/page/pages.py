@@ -11,6 +11,7 @@ from leaderboards.page.details import GLYPHS, anchor, badge, css
 from leaderboards.page.frame import TITLES, filter_form, page, scroll, sortable
 from leaderboards.page.html import Html, el, joined
 from leaderboards.page.layout import dataset, method, metric
+from leaderboards.results import Result
 from leaderboards.show import measured
 from leaderboards.verdict import MEASURED, VERDICTS, Verdict
 
@@ -27,7 +28,7 @@ MEANINGS = {
 }
 
 
-def overview(found: Sequence[Verdict], runs: int) -> str:
+def overview(found: Sequence[Verdict], runs: Sequence[Result]) -> str:
     counts = Counter((v.claim.paper, v.verdict) for v in found)
     judged = sum(v.verdict in MEASURED and bool(v.values) for v in found)
     three = sum(v.seeds >= 3 for v in found)
@@ -35,9 +36,10 @@ def overview(found: Sequence[Verdict], runs: int) -> str:
         (len(found), "claims of four papers"),
         (judged, "measured by runs"),
         (three, "with three seeds or more"),
-        (runs, "committed runs"),
+        (len(runs), "committed runs"),
+        (f"{sum(run.result.get('wall_seconds') or 0.0 for run in runs) / 3600:.1f}", "hours they took"),
     ]
-    tiles = [el("li", el("b", f"{number:,}"), el("span", words)) for number, words in figures]
+    tiles = [el("li", el("b", number), el("span", words)) for number, words in figures]
     rows = [_verdict_row(name, counts) for name in VERDICTS]
     sums = [sum(counts[paper, name] for name in VERDICTS) for paper in PAPERS]
     foot = el("tr", el("th", "All", scope="row"), *(el("td", n, class_="n") for n in (*sums, len(found))), el("td", ""))
@@ -110,29 +112,30 @@ def _verdict_row(name: str, counts: Counter[tuple[str, str]]) -> Html:
 
 
 def claims_page(found: Sequence[Verdict]) -> str:
-    heads = ("Paper", "Where", "Method", "Data set", "Setting", "Metric", "Claimed", "Measured", "Verdict")
-    rows = []
-    for v in found:
-        c = v.claim
-        words = (TITLES[c.paper][0], c.where, method(c), dataset(c), c.setting.replace(";", ", "), metric(c))
-        rows.append(
-            el(
-                "tr",
-                *(el("td", word) for word in words),
-                el(
-                    "td",
-                    el("a", c.text, href=f"{c.paper}.html#{anchor(v)}"),
-                    class_="n",
-                    data_sort="Infinity" if c.value is None else c.value,
-                ),
-                el("td", measured(v) or "–", class_="n", data_sort="Infinity" if v.measured is None else v.measured),
-                el("td", badge(v.verdict)),
-                data_verdict=v.verdict,
-            )
-        )
-    table = el("table", el("thead", el("tr", *map(sortable, heads))), el("tbody", *rows), class_="plain sortable list")
+    heads = ("Method", "Data set", "Metric", "Claimed", "Measured", "Verdict", "Paper", "Where", "Setting")
+    table = el(
+        "table",
+        el("thead", el("tr", *map(sortable, heads))),
+        el("tbody", *map(_claim_row, found)),
+        class_="plain sortable list",
+    )
     content = joined(el("h1", "All claims"), filter_form(found), scroll(table, "All claims"))
     return page("All claims", content, "claims.html")
+
+
+def _claim_row(v: Verdict) -> Html:
+    claim = v.claim
+    link = el("a", claim.text, href=f"{claim.paper}.html#{anchor(v)}")
+    claimed, ours = ("Infinity" if value is None else value for value in (v.claimed, v.measured))
+    return el(
+        "tr",
+        *(el("td", word) for word in (method(claim), dataset(claim), metric(claim))),
+        el("td", link, class_="n", data_sort=claimed),
+        el("td", measured(v) or "–", class_="n", data_sort=ours),
+        el("td", badge(v.verdict)),
+        *(el("td", word) for word in (TITLES[claim.paper][0], claim.where, claim.setting.replace(";", ", "))),
+        data_verdict=v.verdict,
+    )
 
 
 def audit_page() -> str:

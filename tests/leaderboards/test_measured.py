@@ -131,6 +131,12 @@ def test_the_best_point_of_a_grid_counts_and_is_said_to_be_one():
     assert v.measured == pytest.approx(50)  # the points with the most seeds
 
 
+def test_a_diverged_run_never_reaches_its_target_whatever_it_touched_before():
+    [bad] = made.table_vi({"fedavg": [60]})
+    bad.result["final_accuracy"] = None
+    assert (rounds("fedavg", [bad]).measured, rounds("fedavg", [bad]).missed) == (None, 1)
+
+
 def test_a_diverged_run_counts_as_chance():
     [bad] = accuracies("fedagg", [0.9])
     bad.result["final_accuracy"] = None
@@ -198,8 +204,23 @@ def test_the_equal_rate_control_stands_beside_the_claim_and_changes_nothing():
     [claim] = [c for c in load() if c.id == f"fedlga/table-vi/fedlga/fmnist/{DEFAULT}/rounds_to_target"]
     assert rounds("fedlga", found + control) == rounds("fedlga", found)
     assert controls(claim, Shelf(found)) == []
+    control.append(
+        made.result("fedlga/readings", "fedlga", "fmnist", "momentum=0.5", accuracy=made.crossing(30))
+    )  # a reading, no control
     [words] = controls(claim, Shelf(found + control))
     assert words.startswith("fedlga, eta_g=2, scale=0: 70 ± ")
+
+
+def test_the_control_of_fedagg_is_fedavg_on_the_same_distribution():
+    runs = [
+        made.result("fedagg/equal_rate", "fedavg", "mnist", f"dist={dist};eta=0.05", accuracy=[0.5, a], target=0.85)
+        for dist, a in (("IID", 0.905), ("Non-IID", 0.87))
+    ]
+    name = "fedagg/table-iii/fedagg/mnist/model={}+dist=iid+participation={}/final_accuracy"
+    claims = {c.id: c for c in load()}
+    assert controls(claims[name.format("linear", 20)], Shelf(runs)) == ["fedavg, dist=IID, eta=0.05: 90.5 (one seed)"]
+    assert controls(claims[name.format("linear", 100)], Shelf(runs)) == []
+    assert controls(claims[name.format("mnist-cnn", 20)], Shelf(runs)) == []
 
 
 def test_what_cannot_be_run_here_says_why():

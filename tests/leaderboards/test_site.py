@@ -164,6 +164,19 @@ def test_a_curve_is_the_mean_and_its_band_the_lowest_and_highest_seed(found):
     assert seconds.x[-1] == 400
 
 
+def test_a_diverged_run_is_shown_as_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(own, "layers", lambda protocol: TABLE_3)
+    runs = made.table_vi({"fedavg": [3, 4], "fedlga": [2]})
+    none = {name: [] for name in runs[0].rows}
+    facts = {"final_accuracy": None, "best_accuracy": None, "rounds": 0, "rounds_to_target": None}
+    runs.append(replace(runs[2], name="early", config={**runs[2].config, "seed": 1}, rows=none))
+    runs[3] = replace(runs[3], result={**runs[2].result, **facts})
+    build(tmp_path, runs)
+    lines = (tmp_path / "runs.csv").read_text().splitlines()
+    [line] = [line for line in lines if ",FedLGA,2," in line]
+    assert "diverged (1 of 2)" in line and "never (1 of 2)" in line
+
+
 def test_a_pareto_front_holds_what_nothing_cheaper_beats():
     assert charts._front([(1, 5), (2, 4), (3, 7), (3, 6), (4, 7)]) == [(1, 5), (3, 7)]
 
