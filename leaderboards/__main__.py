@@ -38,7 +38,9 @@ def _parser() -> Parser:
     command = verbs.add_parser("command", help="how to re-run a claim, or why it cannot be run here")
     command.add_argument("claim", help="the name of a claim, as `claims` lists it")
     add = verbs.add_parser("add", help="keep finished runs as committed results")
-    add.add_argument("run", nargs="+", type=Path, help="the folder of a finished run, runs/<id>")
+    add.add_argument(
+        "run", nargs="+", type=Path, help="the folder of a finished run, runs/<id>, or one that holds runs"
+    )
     build = verbs.add_parser("build", help="write the tables and the static site")
     build.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write them to")
     wandb = verbs.add_parser("wandb", help="send committed results to W&B and write the report there")

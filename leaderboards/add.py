@@ -13,7 +13,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from bench.errors import UserError
-from bench.record import Run, load
+from bench.record import Run, load, load_all
 from leaderboards import results
 from leaderboards.plans import Place, every
 from leaderboards.results import Planned, Result, shaping
@@ -31,7 +31,7 @@ Overrides = tuple[str, ...]
 
 def add(folders: Sequence[Path], to: Path = results.FOLDER) -> list[tuple[Result, bool]]:
     """The results made of these runs, and whether each is new; nothing is written unless all of them may."""
-    runs = [load(folder) for folder in folders]
+    runs = [run for folder in folders for run in _runs(folder)]
     for run in runs:
         refuse(run)
     configs = _resolved(frozenset(overrides for run in runs for overrides in _questions(run)))
@@ -44,6 +44,13 @@ def add(folders: Sequence[Path], to: Path = results.FOLDER) -> list[tuple[Result
         if result.name not in kept:
             results.write(result, to)
     return [(result, result.name not in kept) for result in found]
+
+
+def _runs(folder: Path) -> list[Run]:
+    """A run, or every finished one in a folder of runs."""
+    if not (folder / "config.yaml").exists() and (found := load_all(folder)):
+        return [run for run in found if run.result is not None]
+    return [load(folder)]
 
 
 def refuse(run: Run) -> None:

@@ -158,6 +158,13 @@ def test_nothing_is_written_if_one_of_several_is_refused(finished, tmp_path):
     assert not (tmp_path / "results").exists()
 
 
+def test_a_folder_of_runs_stands_for_the_finished_ones_in_it(finished, tmp_path):
+    folder = finished(*TABLE_V)
+    (finished(*TABLE_V, "seed=1") / "result.json").unlink()
+    [(result, _)] = add([folder.parent], tmp_path / "results")
+    assert result.result["id"] == folder.name
+
+
 def test_adding_again_changes_nothing_and_another_outcome_is_refused(finished, tmp_path):
     add([finished(*TABLE_V)], tmp_path / "results")
     [(_, new)] = add([finished(*TABLE_V)], tmp_path / "results")
