@@ -5,10 +5,10 @@ READY := .venv/.ready
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench test test-data test-all lint speed
+.PHONY: help setup bench test test-data test-all lint speed leaderboard
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## create .venv and install fedbench with everything it needs
 
@@ -39,3 +39,6 @@ lint: $(READY) ## ruff, mypy, import rules
 speed: $(READY) ## local training against a plain loop (PEERS=venv/bin/python: and other simulators); run nothing else
 	@mkdir -p runs
 	@$(BIN)/python -m bench speed --json runs/speed.json --plot runs/speed.png $(if $(PEERS),--peers $(PEERS))
+
+leaderboard: $(READY) ## the ledger as Markdown, CSV and a static site, in build/leaderboard
+	@$(BIN)/python -m leaderboards build --out build/leaderboard

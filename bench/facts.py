@@ -8,9 +8,10 @@ import platform
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+if TYPE_CHECKING:  # bench.record reads the revision, and needs no torch
+    from torch import Tensor
 
 
 def surroundings() -> dict[str, Any]:

@@ -26,13 +26,14 @@ from typing import Any, TextIO
 import yaml  # type: ignore[import-untyped]
 
 from bench.errors import UserError
+from bench.facts import git_revision
 
 COLUMNS = (
     *("round", "virtual_seconds", "wall_seconds", "train_loss", "test_loss", "test_accuracy"),
     *("bytes_up", "bytes_down", "bytes_peer", "staleness_mean", "staleness_max"),
 )
 TIMES = ("wall_seconds", "train_seconds", "aggregate_seconds")  # differ when a run is repeated
-EXTRA = {"group", "command", "created", "engine_why"}  # in config.yaml beside the keys of a run
+EXTRA = {"group", "command", "created", "git_revision", "engine_why"}  # in config.yaml beside the keys of a run
 Row = dict[str, float]
 
 
@@ -70,6 +71,7 @@ class Record:
             "group": None,
             "command": shlex.join(["python", *sys.argv]),
             "created": now.isoformat(timespec="seconds"),
+            "git_revision": git_revision(),  # result.json has that of its end: a resumed run may have met other code
         }
         text = yaml.safe_dump({**extra, **config}, sort_keys=False, allow_unicode=True)
         try:

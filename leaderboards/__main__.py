@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 
 from bench.errors import Parser, UserError, guarded, unknown
@@ -15,6 +17,14 @@ def main() -> int:
 
 
 def _verb() -> int:
+    args = _parser().parse_args()
+    if args.verb is None:
+        _parser().print_help()
+        return 0
+    return VERBS[args.verb](args) or 0
+
+
+def _parser() -> Parser:
     parser = Parser(prog="python -m leaderboards", description="What runs and claims add up to.")
     verbs = parser.add_subparsers(dest="verb", title="verbs", metavar="VERB")
     table = verbs.add_parser("table", help="a table of the runs in a folder, grouped by data set and protocol")
@@ -25,47 +35,47 @@ def _verb() -> int:
     claims.add_argument("--paper", help="only those of this paper")
     claims.add_argument("--where", help='only those of this place in it, such as "Table V"')
     claims.add_argument("--verdict", help="only those with this verdict, such as inconsistent")
+    command = verbs.add_parser("command", help="how to re-run a claim, or why it cannot be run here")
+    command.add_argument("claim", help="the name of a claim, as `claims` lists it")
+    add = verbs.add_parser("add", help="keep finished runs as committed results")
+    add.add_argument(
+        "run", nargs="+", type=Path, help="the folder of a finished run, runs/<id>, or one that holds runs"
+    )
+    build = verbs.add_parser("build", help="write the tables and the static site")
+    build.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write them to")
+    wandb = verbs.add_parser("wandb", help="send committed results to W&B and write the report there")
+    wandb.add_argument("--entity", required=True, help="the user or team at W&B")
+    wandb.add_argument("--project", required=True, help="the project there; it is made if there is none")
     verbs.add_parser("audit", help="where the papers contradict themselves, as a Markdown table")
     check = verbs.add_parser("check", help="have claims, verdicts or pinned trajectories moved? (CI runs this)")
     check.add_argument("--update", action="store_true", help="make what is now the new expectation")
-    args = parser.parse_args()
-    if args.verb is None:
-        parser.print_help()
-        return 0
-    if args.verb == "table":
-        _table(args.runs, args.group, args.plot)
-    elif args.verb == "claims":
-        _claims(args.paper, args.where, args.verdict)
-    elif args.verb == "audit":
-        from leaderboards.audit import markdown
-
-        print(markdown())
-    else:
-        from leaderboards.check import check as run_check
-
-        return run_check(args.update)
-    return 0
+    check.add_argument("--data", action="store_true", help="short runs on real Fashion-MNIST instead (three minutes)")
+    return parser
 
 
-def _table(folder: Path, group: str | None, plot: Path | None) -> None:
-    runs = load_all(folder, group)
+def _table(args: Namespace) -> None:
+    runs = load_all(args.runs, args.group)
     if not runs:
-        raise UserError(f"There are no runs in {folder}; make some with python bench.py, or name another with --runs.")
+        raise UserError(
+            f"There are no runs in {args.runs}; make some with python bench.py, or name another with --runs."
+        )
     print(leaderboard(runs))
-    if plot is not None:
+    if args.plot is not None:
         if all(run.result is None for run in runs):
             raise UserError("No run is finished: there is nothing to plot.")
         from leaderboards.plots import learning_curves
 
-        learning_curves(runs, plot)
-        print(f"\nLearning curves: {plot}")
+        learning_curves(runs, args.plot)
+        print(f"\nLearning curves: {args.plot}")
 
 
-def _claims(paper: str | None, where: str | None, verdict: str | None) -> None:
+def _claims(args: Namespace) -> None:
     from leaderboards.check import summary
     from leaderboards.ledger import PAPERS, load
+    from leaderboards.show import measured, printed
     from leaderboards.verdict import VERDICTS, verdicts
 
+    paper, where, verdict = args.paper, args.where, args.verdict
     if paper is not None and paper not in PAPERS:
         raise unknown("paper", paper, PAPERS)
     if verdict is not None and verdict not in VERDICTS:
@@ -76,10 +86,62 @@ def _claims(paper: str | None, where: str | None, verdict: str | None) -> None:
         raise UserError(f"There are no claims in '{where}'; there are in {', '.join(sorted(places))}.")
     claims = [claim for claim in claims if where is None or claim.where.lower() == where.lower()]
     shown = [v for v in verdicts(claims) if verdict in (None, v.verdict)]
-    head = ["claim", "printed", "verdict", "why"]
-    print("\n".join(aligned([head, *([v.id, v.claim.text, v.verdict, v.why] for v in shown)], words=(0, 2, 3))))
+    head = ["claim", "printed", "measured", "verdict", "why"]
+    rows = [[v.id, printed(v), measured(v), v.verdict, v.why] for v in shown]
+    print("\n".join(aligned([head, *rows], words=(0, 3, 4))))
     print(f"\n{summary(shown)}")
 
+
+def _command(args: Namespace) -> None:
+    from leaderboards.commands import find, recipe
+
+    print(recipe(find(args.claim)).text())
+
+
+def _add(args: Namespace) -> None:
+    from leaderboards.add import add
+
+    for result, new in add(args.run):
+        cells = sorted({f"{p.sweep} {p.method} ({p.setting}), scale {p.scale}" for p in result.plan})
+        print(f"{'added' if new else 'there already'}  results/{result.name}.json  {result.label}: {'; '.join(cells)}")
+
+
+def _build(args: Namespace) -> None:
+    from leaderboards.page.build import build
+
+    print(build(args.out))
+
+
+def _wandb(args: Namespace) -> None:
+    from leaderboards.reports import publish
+
+    print(publish(args.entity, args.project))
+
+
+def _audit(args: Namespace) -> None:
+    from leaderboards.audit import markdown
+
+    print(markdown())
+
+
+def _check(args: Namespace) -> int:
+    if args.data:
+        from leaderboards.regression import check as run_check
+    else:
+        from leaderboards.check import check as run_check
+    return run_check(args.update)
+
+
+VERBS: dict[str, Callable[[Namespace], int | None]] = {
+    "table": _table,
+    "claims": _claims,
+    "command": _command,
+    "add": _add,
+    "build": _build,
+    "wandb": _wandb,
+    "audit": _audit,
+    "check": _check,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

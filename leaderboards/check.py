@@ -11,14 +11,15 @@ from pathlib import Path
 
 from bench.errors import UserError
 from bench.record import write_atomically
-from leaderboards import golden, ledger
+from leaderboards import golden, ledger, plans, results
 from leaderboards.golden import Change
 from leaderboards.tables import aligned
 from leaderboards.verdict import NOT_RUN, Verdict, all_verdicts, number
 
 EXPECTED = "verdicts.csv"
 SHOWN = 80  # rows of the table of what moved
-Expected = dict[str, tuple[str, str]]  # claim -> (verdict, measured); what is not in it is not run
+COLUMNS = ("verdict", "measured", "seeds", "scale")
+Expected = dict[str, tuple[str, ...]]  # claim -> these columns; what is not in it is not run
 
 
 def check(update: bool, root: Path = golden.ROOT) -> int:
@@ -27,6 +28,7 @@ def check(update: bool, root: Path = golden.ROOT) -> int:
     folder = golden.folder(root)
     old_verdicts, old_runs = _read(folder / EXPECTED), golden.load(folder)
     try:
+        orphans()
         found = all_verdicts()
         verdicts, runs = expected(found), golden.run_now(root)
     except (ledger.LedgerError, RuntimeError) as error:
@@ -55,19 +57,40 @@ def check(update: bool, root: Path = golden.ROOT) -> int:
 
 
 def expected(found: Iterable[Verdict]) -> Expected:
-    return {v.id: (v.verdict, "" if v.measured is None else number(v.measured)) for v in found if v.verdict != NOT_RUN}
+    return {v.id: _columns(v) for v in found if v.verdict != NOT_RUN}
+
+
+def _columns(v: Verdict) -> tuple[str, ...]:
+    value = f"never ({v.missed})" if v.missed else "" if v.measured is None else number(v.measured)
+    return v.verdict, value, str(v.seeds or ""), v.scale or ""
+
+
+def orphans() -> None:
+    """Every committed result is a run of a plan that still exists, or no claim would ever look at it."""
+    known = {place.key for place in plans.every()}
+    for result in results.committed():
+        for p in result.plan:
+            if (p.sweep, *p.cell, p.overrides) not in known:
+                name = f"leaderboards/results/{result.name}.json"
+                raise ledger.LedgerError(f"{name} is a run of {p.sweep} that is no longer planned: add it again.")
 
 
 def compare(old: Expected, new: Expected) -> list[Change]:
     """Verdicts that changed, or whose number did."""
-    missing = (NOT_RUN, "")
+    missing = (NOT_RUN, *[""] * (len(COLUMNS) - 1))
     changes = []
     for claim in [*old, *(claim for claim in new if claim not in old)]:
         a, b = old.get(claim, missing), new.get(claim, missing)
         if a != b:
-            by = f"{float(b[1]) - float(a[1]):+.3g}" if a[1] and b[1] else ""
-            changes.append(Change(claim, " ".join(a).strip(), " ".join(b).strip(), by))
+            changes.append(Change(claim, " ".join(filter(None, a)), " ".join(filter(None, b)), _moved(a[1], b[1])))
     return changes
+
+
+def _moved(a: str, b: str) -> str:
+    try:
+        return f"{float(b) - float(a):+.3g}"
+    except ValueError:  # nothing, or never
+        return ""
 
 
 def summary(found: Sequence[Verdict]) -> str:
@@ -94,7 +117,7 @@ def table(changes: Sequence[Change]) -> str:
 def _read(path: Path) -> Expected:
     try:
         with path.open(newline="", encoding="utf-8") as file:
-            return {row["id"]: (row["verdict"], row["measured"]) for row in csv.DictReader(file)}
+            return {row["id"]: tuple(row[name] for name in COLUMNS) for row in csv.DictReader(file)}
     except FileNotFoundError:
         return {}
     except (KeyError, UnicodeDecodeError):
@@ -104,6 +127,6 @@ def _read(path: Path) -> Expected:
 def _write(path: Path, verdicts: Expected) -> None:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["id", "verdict", "measured"])
+    writer.writerow(["id", *COLUMNS])
     writer.writerows([claim, *values] for claim, values in verdicts.items())
     write_atomically(path, text.getvalue())

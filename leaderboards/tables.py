@@ -12,7 +12,10 @@ from bench.metrics import MB, mean_interval
 from bench.record import Run
 
 # keys that do not make another experiment: who, where, when, how often something is written
-IGNORED = ("_target_", "seed", "out", "logger", "group", "command", "created", "checkpoint_seconds", "protocol")
+IGNORED = (
+    *("_target_", "seed", "out", "logger", "group", "command", "created", "git_revision", "checkpoint_seconds"),
+    "protocol",
+)
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 Setting = tuple[tuple[str, str], ...]
 

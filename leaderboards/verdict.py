@@ -1,17 +1,28 @@
-"""One verdict per claim. So far: what arithmetic can say; docs/ledger.md has the rules."""
+"""One verdict per claim, by the rules of docs/ledger.md."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from leaderboards import own
+from bench.metrics import mean_interval
+from leaderboards import judge, own, plans, results, rivals
 from leaderboards.arithmetic import Book, derivation
+from leaderboards.judge import BETTER, ENOUGH, TIE, UNCLEAR, WORSE
 from leaderboards.ledger import SLACK, Claim, load
+from leaderboards.measure import Measured, Shelf, measure, ordering
+from leaderboards.reading import higher
+from leaderboards.results import Result
 
-EXACT, NOT_CONFIRMED, NOT_RUN = "exact", "not confirmed", "not run"
+EXACT, REPRODUCED, DIRECTION = "exact", "reproduced", "direction only"
+CONTRADICTED, NOT_CONFIRMED = "contradicted", "not confirmed"
 CONSISTENT, INCONSISTENT = "consistent", "inconsistent"
-VERDICTS = (EXACT, NOT_CONFIRMED, CONSISTENT, INCONSISTENT, NOT_RUN)
+NOT_RUN, CANNOT = "not run", "cannot run here"
+MEASURED = (REPRODUCED, DIRECTION, CONTRADICTED, NOT_CONFIRMED)
+VERDICTS = (EXACT, *MEASURED, CONSISTENT, INCONSISTENT, NOT_RUN, CANNOT)
+YARDSTICK = "seconds of the paper's machine; the others of its column are measured as ratios to it"
+UNCALIBRATED = "virtual seconds are not calibrated, and the paper prints no seconds of FedAvg for this setting"
 
 
 @dataclass(frozen=True)
@@ -19,9 +30,16 @@ class Verdict:
     """What is known about a claim."""
 
     claim: Claim
-    measured: float | None  # what our code gives, or what the paper's own other numbers give
+    measured: float | None  # mean over seeds in the claim's unit; or what our code or the paper's own numbers give
     verdict: str
     why: str
+    seeds: int = 0
+    interval: tuple[float, float] | None = None  # 95 %
+    scale: str | None = None  # paper | cpu | other; None: nothing was trained
+    deviations: tuple[str, ...] = ()
+    values: tuple[tuple[int, float], ...] = ()  # (seed, number), infinity is never
+    ratio: float | None = None  # the claimed number as a ratio to its yardstick, where that is what is measured
+    results: tuple[Result, ...] = ()
 
     @property
     def id(self) -> str:
@@ -32,27 +50,133 @@ class Verdict:
         """None is never."""
         return self.claim.value
 
+    @property
+    def missed(self) -> int:
+        """Seeds that never reached the target."""
+        return sum(math.isinf(value) for _, value in self.values)
+
 
 def all_verdicts() -> list[Verdict]:
     """One object per claim, in the order of the files."""
     return verdicts(load())
 
 
-def verdicts(claims: Sequence[Claim]) -> list[Verdict]:
-    book = Book(load())
-    return [judge(claim, book) for claim in claims]
+def verdicts(claims: Sequence[Claim], found: Sequence[Result] | None = None) -> list[Verdict]:
+    book, shelf = Book(load()), Shelf(results.committed() if found is None else found)
+    return [verdict(claim, book, shelf) for claim in claims]
 
 
-def judge(claim: Claim, book: Book) -> Verdict:
-    """Our own code first: what it gives is more than agreement of a paper with itself."""
+def verdict(claim: Claim, book: Book, shelf: Shelf) -> Verdict:
+    """Our own code first, then runs; what a paper's own numbers say is less than either."""
     if (value := own.exact(claim)) is not None:
         same = abs(value - claim.number) <= claim.half + SLACK
         return Verdict(claim, value, EXACT if same else NOT_CONFIRMED, "from our own models")
-    if (found := derivation(claim, book)) is not None:
-        value = found.value
-        verdict = CONSISTENT if found.agrees(claim) else INCONSISTENT
-        return Verdict(claim, value, verdict, f"{found.words}: {number(value)}{_difference(claim, value)}")
-    return Verdict(claim, None, NOT_RUN, "the models do not exist yet" if own.pending(claim) else "")
+    arithmetic = _arithmetic(claim, book)
+    if plans.obstacle(claim) is None and not _is_yardstick(claim):
+        measured = measure(claim, shelf)
+        if measured is not None:
+            return _measured(claim, measured, shelf, arithmetic)
+    return arithmetic or _nothing(claim)
+
+
+def _arithmetic(claim: Claim, book: Book) -> Verdict | None:
+    if (found := derivation(claim, book)) is None:
+        return None
+    value = found.value
+    name = CONSISTENT if found.agrees(claim) else INCONSISTENT
+    return Verdict(claim, value, name, f"{found.words}: {number(value)}{_difference(claim, value)}")
+
+
+def _nothing(claim: Claim) -> Verdict:
+    reason = plans.obstacle(claim)
+    if reason is None and _is_yardstick(claim):
+        reason = YARDSTICK
+    if reason is None and claim.metric == "accuracy_at_time" and rivals.calibration(claim) is None:
+        reason = UNCALIBRATED
+    return Verdict(claim, None, NOT_RUN if reason is None else CANNOT, reason or "")
+
+
+def _is_yardstick(claim: Claim) -> bool:
+    stick = rivals.yardstick(claim)
+    return stick is not None and stick.id == claim.id
+
+
+def _measured(claim: Claim, found: Measured, shelf: Shelf, arithmetic: Verdict | None) -> Verdict:
+    values = list(found.values.values())
+    claimed, half = _comparable(claim)
+    mean, width = mean_interval(values) if all(map(math.isfinite, values)) else (None, None)
+    interval = None if mean is None or width is None else (mean - width, mean + width)
+    allowed = judge.margin(claim, claimed) if claimed is not None else 0.0
+    enough = found.scale == "paper" and len(values) >= ENOUGH
+    printed, ours, words = _orderings(claim, shelf, values)
+    if enough and judge.agrees(claimed, values, half, allowed):
+        name = REPRODUCED
+    elif printed is not None and printed == ours:
+        name = DIRECTION
+    elif enough and printed is not None and ours in (BETTER, WORSE, TIE):
+        name = CONTRADICTED
+    else:
+        name = NOT_CONFIRMED
+    why = [words, f"the best of {found.points} grid points" if found.points > 1 else ""]
+    why += [f"{arithmetic.verdict} with the paper's own numbers ({arithmetic.why})" if arithmetic else ""]
+    return Verdict(
+        claim,
+        mean,
+        name,
+        "; ".join(filter(None, why)),
+        seeds=len(values),
+        interval=interval,
+        scale=found.scale,
+        deviations=found.deviations,
+        values=tuple(found.values.items()),
+        ratio=claimed if rivals.yardstick(claim) is not None else None,
+        results=found.results,
+    )
+
+
+def _comparable(claim: Claim) -> tuple[float | None, float]:
+    """The claimed number as it can be measured here, and how far it may have been rounded."""
+    stick = rivals.yardstick(claim)
+    if stick is None or claim.value is None:
+        return claim.value, claim.half
+    low, high = (
+        (claim.number - claim.half) / (stick.number + stick.half),
+        (claim.number + claim.half) / (stick.number - stick.half),
+    )
+    return claim.number / stick.number, (high - low) / 2
+
+
+def _orderings(claim: Claim, shelf: Shelf, values: Sequence[float]) -> tuple[str | None, str, str]:
+    """The paper's relation to the rival, ours, and both in words."""
+    more = higher(claim.metric)
+    if rivals.compared(claim) is not None:
+        neutral = {"x": 1.0}.get(claim.unit, 100.0 if claim.metric == "upload_ratio" else 0.0)
+        allowed = judge.RELATIVE if claim.unit == "x" else judge.margin(claim)
+        printed = judge.relation([claim.number - neutral], allowed, more)
+        ours = judge.relation([value - neutral for value in values], allowed, more)
+        return printed, ours, f"claimed: {printed} than without; ours: {ours}"
+    other = rivals.rival(claim)
+    pair = ordering(claim, shelf)
+    if other is None:
+        return None, UNCLEAR, "the paper prints nothing to compare it with"
+    printed = judge.printed_relation(claim, other, more)
+    if pair is None:
+        return printed, UNCLEAR, f"claimed: {_than(printed, other)}; {other.method} is not run on the same seeds"
+    relative = judge.is_relative(claim)
+    allowed = judge.RELATIVE if relative else judge.margin(claim)
+    differences = [judge.difference(a, b, relative) for a, b in zip(pair[0].values(), pair[1].values(), strict=True)]
+    ours = judge.relation(differences, allowed, more)
+    return (
+        printed,
+        ours,
+        f"claimed: {_than(printed, other)}; ours, {len(differences)} paired seeds: {_than(ours, other)}",
+    )
+
+
+def _than(name: str, other: Claim) -> str:
+    if name == TIE:
+        return f"a tie with {other.method}"
+    return f"{name} than {other.method}" if name != UNCLEAR else f"unclear against {other.method}"
 
 
 def number(value: float) -> str:

@@ -7,16 +7,20 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
+import made
 import pytest
 
 from bench import registry
 from bench.errors import UserError
 from leaderboards import __main__ as command
-from leaderboards import golden, ledger
-from leaderboards.check import check
+from leaderboards import golden, ledger, results
+from leaderboards.check import check, compare, expected
+from leaderboards.ledger import load
+from leaderboards.verdict import verdicts as judged
 
 ROOT = Path(__file__).parents[2]
 
@@ -80,7 +84,7 @@ def test_a_moved_number_fails_with_a_table(root, capsys):
 def test_update_accepts_what_is_now_and_asks_for_the_reason(root, capsys):
     before = (root / "tests" / "golden" / "fedavg.json").read_text()
     perturb(root, "fedavg", "plain", "virtual_seconds", 0, lambda seconds: seconds + 1)
-    (root / "tests" / "golden" / "verdicts.csv").write_text("id,verdict,measured\nx,exact,3\n")
+    (root / "tests" / "golden" / "verdicts.csv").write_text("id,verdict,measured,seeds,scale\nx,exact,3,,\n")
     assert check(update=True, root=root) == 0
     out = capsys.readouterr().out
     assert "fedavg plain virtual_seconds, round 1" in out
@@ -94,8 +98,9 @@ def test_update_accepts_what_is_now_and_asks_for_the_reason(root, capsys):
 def test_a_moved_verdict_fails(root, capsys):
     file = root / "tests" / "golden" / "verdicts.csv"
     name = "fed2a/table-4/fedavg/fmnist/r=300/upload_to_target"
-    assert f"{name},consistent,1.2678\n" in file.read_text()
-    file.write_text(file.read_text().replace(f"{name},consistent,1.2678", f"{name},exact,1.2"))
+    [line] = [line for line in file.read_text().splitlines() if line.startswith(name)]
+    assert line == f"{name},consistent,1.2678,,"
+    file.write_text(file.read_text().replace(line, f"{name},exact,1.2,,"))
     assert check(update=False, root=root) == 1
     assert capsys.readouterr().out.splitlines()[2].split() == [name, "exact", "1.2", "consistent", "1.2678", "+0.0678"]
 
@@ -159,7 +164,27 @@ def run(monkeypatch, *words):
     return command.main()
 
 
+def test_a_result_that_no_plan_knows_any_more_fails(root, monkeypatch, capsys):
+    [result] = made.table_vi({"fedavg": [60]})
+    lost = replace(result, plan=(replace(result.plan[0], overrides=("algo=gone",)),))
+    monkeypatch.setattr(results, "committed", lambda: (lost,))
+    assert check(update=False, root=root) == 1
+    assert "no longer planned" in capsys.readouterr().out
+
+
+def test_a_measured_verdict_is_expected_with_its_seeds_and_scale():
+    found = judged(
+        load(), made.table_vi({"fedavg": [110, 112, 114], "fedlga": [60, 61, 62], "fedprox": [90, None, 92]})
+    )
+    rows = {name.split("/")[2]: row for name, row in expected(found).items() if "0.8e" in name and "fmnist" in name}
+    assert rows["fedavg"] == ("reproduced", "112", "3", "paper")
+    assert rows["fedprox"] == ("direction only", "never (1)", "3", "paper")
+    [change] = compare({"x": ("exact", "1", "", "")}, {"x": ("reproduced", "never (1)", "3", "paper")})
+    assert (change.golden, change.now, change.difference) == ("exact 1", "reproduced never (1) 3 paper", "")
+
+
 def test_claims_are_listed_with_their_verdicts(monkeypatch, capsys):
+    monkeypatch.setattr(results, "committed", lambda: ())
     assert run(monkeypatch, "claims", "--paper", "fedlga", "--where", "table v") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split()[1:] == ["9.4", "s", "not", "run"]

@@ -1,0 +1,174 @@
+"""python -m leaderboards add: a finished run becomes a committed result, if it may."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from bench.errors import UserError
+from bench.record import Run, load, load_all
+from leaderboards import results
+from leaderboards.plans import Place, every
+from leaderboards.results import Planned, Result, shaping
+
+# the subprocess keeps torch out of here
+RESOLVE = """
+import json, sys
+from bench.main import plan, store
+store()
+print(json.dumps([plan(keys, False)[0] for keys in json.load(sys.stdin)]))
+"""
+NO_SCALE = ("seed", "scale", "dataset.source")
+Overrides = tuple[str, ...]
+
+
+def add(folders: Sequence[Path], to: Path = results.FOLDER) -> list[tuple[Result, bool]]:
+    """The results made of these runs, and whether each is new; nothing is written unless all of them may."""
+    runs = [run for folder in folders for run in _runs(folder)]
+    for run in runs:
+        refuse(run)
+    configs = _resolved(frozenset(overrides for run in runs for overrides in _questions(run)))
+    found = [results.from_run(run, planned(run, configs)) for run in runs]
+    kept = {path.stem for path in to.glob("*.json")}
+    for result in found:
+        if result.name in kept:
+            _same(result, results.read(to / f"{result.name}.json"))
+    for result in found:
+        if result.name not in kept:
+            results.write(result, to)
+    return [(result, result.name not in kept) for result in found]
+
+
+def _runs(folder: Path) -> list[Run]:
+    """A run, or every finished one in a folder of runs."""
+    if not (folder / "config.yaml").exists() and (found := load_all(folder)):
+        return [run for run in found if run.result is not None]
+    return [load(folder)]
+
+
+def refuse(run: Run) -> None:
+    """Says what keeps a run from being a result."""
+    where, config = run.folder, run.config
+    if run.result is None:
+        raise UserError(f"{where} is {run.status}: only a finished run can be added; python bench.py resume={where}.")
+    begun, ended = config.get("git_revision"), run.result.get("git_revision")
+    if not begun or not ended:
+        raise UserError(f"{where} does not say which commit it was run by: run it in a git checkout.")
+    if "dirty" in begun or "dirty" in ended:
+        raise UserError(f"{where} was run by code that is not committed: commit it, then run again.")
+    if begun != ended:
+        raise UserError(f"{where} was begun by {begun[:12]} and ended by {ended[:12]}: run it again by one of them.")
+    if config["scale"] == "smoke":
+        raise UserError(f"{where} has scale=smoke, which measures nothing; run it with scale=cpu or scale=paper.")
+    source = str((run.result.get("data") or {}).get("source", ""))
+    if config["dataset"].get("source") == "synthetic" or "synthetic" in source.lower() or not source:
+        raise UserError(f"{where} was run on synthetic data: only runs on the real data set can be added.")
+    if run.result.get("rounds") != len(run.rows):
+        raise UserError(f"{where} has {len(run.rows)} rows in metrics.csv, its result {run.result.get('rounds')}.")
+    if run.result.get("seed") != config["seed"] or run.result.get("algo") != config["algo"]["name"]:
+        raise UserError(f"{where} has a config.yaml and a result.json of different runs.")
+
+
+def planned(run: Run, configs: Mapping[Overrides, Mapping[str, Any]]) -> list[Planned]:
+    """Every run of a plan that this is exactly; otherwise the nearest of its own sweep, with what differs."""
+    found = [(place, _distance(run, place, configs)) for place in _candidates(run)]
+    same = [(place, gaps) for place, gaps in found if not gaps[0]]
+    group = run.config.get("group")
+    nearest = sorted((pair for pair in found if pair[0].sweep.name == group), key=lambda pair: len(pair[1][0]))
+    chosen = same or [pair for pair in nearest if len(pair[1][0]) == len(nearest[0][1][0])]
+    if not chosen:
+        raise UserError(
+            f"{run.folder} is no run of a plan in sweeps/: python -m leaderboards command CLAIM prints one that is."
+        )
+    return [_entry(place, *gaps, str(run.config["scale"])) for place, gaps in chosen]
+
+
+def _entry(place: Place, own: Mapping[str, Any], paper: dict[str, tuple[Any, Any]], scale: str) -> Planned:
+    name = "paper" if not paper else "other" if own else scale
+    run = place.run
+    return Planned(place.sweep.name, run.method, run.dataset, run.setting, run.overrides, name, paper)
+
+
+def _distance(
+    run: Run, place: Place, configs: Mapping[Overrides, Mapping[str, Any]]
+) -> tuple[dict[str, Any], dict[str, tuple[Any, Any]]]:
+    """What differs from the plan at the run's own scale, and at the paper's."""
+    scale = str(run.config["scale"])
+    own, paper = (configs[_at_scale(place.run.overrides, name)] for name in (scale, "paper"))
+    return differences(own, run.config), differences(paper, run.config)
+
+
+def differences(plan: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Key -> (the plan's value, the run's), for every key that shapes training."""
+    a, b = _shape(plan), _shape(config)
+    names = [name for name in {**a, **b} if name not in NO_SCALE]
+    return {name: (a.get(name), b.get(name)) for name in names if a.get(name) != b.get(name)}
+
+
+def _shape(config: Mapping[str, Any]) -> dict[str, Any]:
+    """With devices.tau_max spelled out, so that FedLGA's Tables V (left open) and VI (0.8 E) share their runs."""
+    flat = dict(_flat(shaping(config)))
+    if flat.get("devices.tau_max", 0) is None:
+        flat["devices.tau_max"] = max(1, flat["epochs"] - 1)
+    return flat
+
+
+def _flat(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in node.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        elif key != "_target_":
+            yield f"{prefix}{key}".removesuffix(".name"), value
+
+
+def _candidates(run: Run) -> list[Place]:
+    """What the run may be a run of: all that its config does not rule out at once, and all of its sweep."""
+    words = {f"algo={run.config['algo']['name']}", f"dataset={run.config['dataset']['name']}"}
+    found = [place for place in every() if words <= {*place.run.overrides}]
+    group = run.config.get("group")
+    return [p for p in found if p.sweep.name == group or all(_may_hold(run.config, w) for w in p.run.overrides)]
+
+
+def _may_hold(config: Mapping[str, Any], word: str) -> bool:
+    key, _, text = word.partition("=")
+    group, _, name = key.rpartition(".")
+    node = config.get(group, {}) if group else config
+    if key in ("scale", "devices.tau_max") or name not in node:
+        return True
+    value = node[name]["name"] if isinstance(node[name], Mapping) else node[name]
+    return bool(value == yaml.safe_load(text))
+
+
+def _questions(run: Run) -> set[Overrides]:
+    scales = (str(run.config["scale"]), "paper")
+    return {_at_scale(place.run.overrides, scale) for place in _candidates(run) for scale in scales}
+
+
+def _at_scale(overrides: Overrides, scale: str) -> Overrides:
+    return (*(word for word in overrides if not word.startswith("scale=")), f"scale={scale}")
+
+
+@cache
+def _resolved(questions: frozenset[Overrides]) -> dict[Overrides, dict[str, Any]]:
+    """The resolved config of each command line."""
+    asked = sorted(questions)
+    command = [sys.executable, "-P", "-c", RESOLVE]
+    done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"the plans could not be resolved:\n{done.stderr[-2000:]}")
+    return dict(zip(asked, json.loads(done.stdout.splitlines()[-1]), strict=True)) if asked else {}
+
+
+def _same(new: Result, old: Result) -> None:
+    if new.result["weights_sha256"] != old.result["weights_sha256"]:
+        raise UserError(
+            f"leaderboards/results/{old.name}.json has the same config and another outcome ({old.result['id']}): "
+            f"numbers have moved, or another machine ran it. Remove that file to replace it by {new.result['id']}."
+        )

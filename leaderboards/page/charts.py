@@ -1,0 +1,214 @@
+"""Learning curves and Pareto plots as inline SVG; colours and fonts come from the page's style sheet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.metrics import mean_interval
+from leaderboards.page.boards import Board, Line
+from leaderboards.page.html import Html, el, joined
+
+WIDTH, HEIGHT = 560, 320
+LEFT, RIGHT, TOP, BOTTOM = 46, 12, 12, 40
+POINTS = 150  # of a curve: more cannot be seen
+DIFFERENT = 1.05  # costs that differ less tell nothing
+COLOURS, DASHES = 8, ("", "6 3", "2 3", "8 3 2 3")
+AXES = {"round": "round", "virtual_seconds": "virtual time (s)", "megabytes": "traffic of all devices (MB)"}
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where numbers go in the picture."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    log: bool = False
+
+    def px(self, value: float) -> float:
+        low, high = (math.log10(v) for v in self.x) if self.log else self.x
+        at = math.log10(value) if self.log else value
+        return LEFT + (at - low) / ((high - low) or 1) * (WIDTH - LEFT - RIGHT)
+
+    def py(self, value: float) -> float:
+        low, high = self.y
+        return HEIGHT - BOTTOM - (value - low) / ((high - low) or 1) * (HEIGHT - TOP - BOTTOM)
+
+    def path(self, points: Sequence[tuple[float, float]]) -> str:
+        return "M" + "L".join(f"{self.px(x):.1f},{self.py(y):.1f}" for x, y in points)
+
+
+@dataclass(frozen=True)
+class Curve:
+    label: str
+    x: list[float]
+    mean: list[float]  # %
+    low: list[float]
+    high: list[float]
+    seeds: int
+
+
+def learning(board: Board, axis: str) -> Html:
+    """Accuracy over rounds or virtual time: the mean, and a band from the lowest to the highest seed."""
+    found = [curve for line in board.lines if (curve := _curve(line, axis)) is not None]
+    if not found:
+        return Html("")
+    top = max(max(curve.high) for curve in found)
+    frame = Frame((0, max(curve.x[-1] for curve in found)), (0, min(100, 10 * math.ceil(top / 10 + 0.01))))
+    target = 100 * board.target
+    goal = [
+        el(
+            "line", x1=LEFT, x2=WIDTH - RIGHT, y1=f"{frame.py(target):.1f}", y2=f"{frame.py(target):.1f}", class_="goal"
+        ),
+        el("text", f"target {target:g} %", x=LEFT + 4, y=f"{frame.py(target) - 4:.1f}", class_="tick"),
+    ]
+    drawn = [_drawn(curve, frame, number) for number, curve in enumerate(found)]
+    title = f"Test accuracy over {AXES[axis]}: {board.title}"
+    return _picture(title, frame, AXES[axis], [goal if target <= frame.y[1] else None, drawn])
+
+
+def pareto(board: Board, cost: str) -> Html:
+    """Final accuracy against what it cost; the line joins what nothing else beats in both."""
+    points = []
+    for number, line in enumerate(board.lines):
+        ends = [column[-1] for column in line.column(cost) if column and column[-1]]
+        values = [100 * v for v in line.numbers("final_accuracy") if math.isfinite(v)]
+        if ends and values:
+            x = mean_interval([v for v in ends if v is not None])[0]
+            points.append((x, mean_interval(values)[0], min(values), max(values), number, line.label))
+    xs = [point[0] for point in points]
+    if len(points) < 2 or max(xs) < DIFFERENT * min(xs):
+        return Html("")
+    ys = [y for point in points for y in point[2:4]]
+    spread = max(ys) - min(ys) or 1.0
+    log = max(xs) > 3 * min(xs)
+    pad = 1.15 if log else 1.03
+    frame = Frame((min(xs) / pad, max(xs) * pad), (min(ys) - 0.1 * spread, max(ys) + 0.12 * spread), log)
+    front = _front([(x, y) for x, y, *_ in points])
+    marks: list[Html] = []
+    taken: list[tuple[float, float]] = []
+    for x, y, low, high, number, label in sorted(points, key=lambda point: -point[1]):
+        height = frame.py(y) + 4
+        while any(abs(height - other) < 12 and abs(frame.px(x) - at) < 140 for at, other in taken):
+            height += 3
+        taken.append((frame.px(x), height))
+        marks.append(_mark(frame, (x, y, low, high), height, number, label))
+    title = f"Final accuracy against {AXES[cost]}: {board.title}"
+    edge = el("path", d=frame.path(front), class_="front") if len(front) > 1 else None
+    return _picture(title, frame, AXES[cost] + (", logarithmic" if log else ""), [edge, marks])
+
+
+def legend(board: Board) -> Html:
+    """Buttons that hide and show a line; the samples carry colour and dash."""
+    items = []
+    for number, line in enumerate(board.lines):
+        dash = DASHES[number // COLOURS % len(DASHES)]
+        stroke = el("line", x1=1, x2=23, y1=6, y2=6, class_=f"line s{number % COLOURS}", stroke_dasharray=dash or None)
+        sample = el("svg", stroke, width=24, height=12, aria_hidden="true")
+        count = f" ({len(line.results)})" if len(line.results) > 1 else ""
+        button = el("button", sample, line.label + count, type="button", aria_pressed="true", data_series=number)
+        items.append(el("li", button))
+    return el("ul", *items, class_="legend", aria_label="Lines; in brackets the number of seeds")
+
+
+def _curve(line: Line, axis: str) -> Curve | None:
+    accuracy = line.column("test_accuracy")
+    rounds = range(1, len(accuracy[0]) + 1)
+    xs = [list(map(float, rounds))] if axis == "round" else [[v or 0.0 for v in c] for c in line.column(axis)]
+    seen = [i for i in range(len(accuracy[0])) if all(column[i] is not None for column in accuracy)]
+    if not seen:
+        return None
+    step = max(1, math.ceil(len(seen) / POINTS))
+    kept = sorted({*seen[::step], seen[-1]})
+    columns = [[100 * (column[i] or 0.0) for i in kept] for column in accuracy]
+    together = list(zip(*columns, strict=True))
+    return Curve(
+        line.label,
+        [math.fsum(x[i] for x in xs) / len(xs) for i in kept],
+        [math.fsum(values) / len(values) for values in together],
+        [min(values) for values in together],
+        [max(values) for values in together],
+        len(accuracy),
+    )
+
+
+def _drawn(curve: Curve, frame: Frame, number: int) -> Html:
+    band = [*zip(curve.x, curve.high, strict=True), *zip(curve.x[::-1], curve.low[::-1], strict=True)]
+    dash = DASHES[number // COLOURS % len(DASHES)]
+    line = frame.path(list(zip(curve.x, curve.mean, strict=True)))
+    return el(
+        "g",
+        el("title", f"{curve.label}, {curve.seeds} seed{'s' if curve.seeds > 1 else ''}"),
+        el("path", d=frame.path(band) + "Z", class_="band") if curve.seeds > 1 else None,
+        el("path", d=line, class_="line", stroke_dasharray=dash or None),
+        class_=f"series s{number % COLOURS}",
+        data_series=number,
+    )
+
+
+def _mark(frame: Frame, point: tuple[float, float, float, float], height: float, number: int, label: str) -> Html:
+    """A dot with its name at `height`, and a line from the lowest to the highest seed."""
+    x, y, low, high = point
+    at, right = f"{frame.px(x):.1f}", frame.px(x) < 0.6 * WIDTH
+    name = {"x": f"{frame.px(x) + (9 if right else -9):.1f}", "y": f"{height:.1f}"}
+    return el(
+        "g",
+        el("title", f"{label}: {y:.2f} %, {x:.4g}"),
+        el("line", x1=at, x2=at, y1=f"{frame.py(low):.1f}", y2=f"{frame.py(high):.1f}", class_="whisker"),
+        el("circle", cx=at, cy=f"{frame.py(y):.1f}", r=5, class_="dot"),
+        el("text", label, **name, class_="tick" if right else "tick end"),
+        class_=f"series s{number % COLOURS}",
+        data_series=number,
+    )
+
+
+def _front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Those that no cheaper or equal one beats."""
+    best, front = -math.inf, []
+    for x, y in sorted(points, key=lambda point: (point[0], -point[1])):
+        if y > best:
+            best = y
+            front.append((x, y))
+    return front
+
+
+def _picture(title: str, frame: Frame, label: str, content: object) -> Html:
+    ticks = []
+    for value in _ticks(*frame.y):
+        y = f"{frame.py(value):.1f}"
+        ticks.append(el("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_="grid"))
+        ticks.append(el("text", f"{value:g}", x=LEFT - 6, y=f"{frame.py(value) + 4:.1f}", class_="tick end"))
+    for value in _decades(*frame.x) if frame.log else _ticks(*frame.x):
+        ticks.append(
+            el("text", f"{value:,.4g}", x=f"{frame.px(value):.1f}", y=HEIGHT - BOTTOM + 16, class_="tick middle")
+        )
+    words = [
+        el("text", label, x=(LEFT + WIDTH - RIGHT) / 2, y=HEIGHT - 6, class_="axis middle"),
+        el("text", "%", x=LEFT - 6, y=TOP - 1, class_="axis end"),
+    ]
+    return el(
+        "svg",
+        el("title", title),
+        joined(ticks, words, content),
+        viewBox=f"0 0 {WIDTH} {HEIGHT}",
+        role="img",
+        aria_label=title,
+        class_="chart",
+    )
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """About five round numbers."""
+    rough = (high - low) / 5 or 1.0
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * k for k in (1, 2, 2.5, 5, 10) if power * k >= rough * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    return [round(k * step, 10) for k in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def _decades(low: float, high: float) -> list[float]:
+    values = [
+        k * 10.0**p for p in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1) for k in (1, 2, 5)
+    ]
+    return [value for value in values if low <= value <= high]

@@ -1,0 +1,167 @@
+"""python -m leaderboards wandb: committed results as W&B runs, and a report with the tables and curves of the site.
+
+Doing it again sends only what is new and updates the same report. The key stays with wandb: it is neither read nor
+kept here.
+"""
+
+from __future__ import annotations
+
+import netrc
+import os
+import tempfile
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+from bench.errors import UserError
+from leaderboards import results
+from leaderboards.ledger import PAPERS, load
+from leaderboards.page.boards import boards
+from leaderboards.page.build import paper_markdown
+from leaderboards.page.frame import TITLES
+from leaderboards.results import Result
+from leaderboards.verdict import Verdict, verdicts
+
+TITLE = "fedbench leaderboard"
+CURVES = (("round", "Test accuracy by round"), ("virtual_seconds", "Test accuracy by virtual time"))
+
+
+def publish(entity: str, project: str, found: Sequence[Result] | None = None) -> str:
+    """Sends the results that are not there yet, writes or rewrites the report, and says what was done."""
+    kept = results.committed() if found is None else tuple(found)
+    if not _has_key():
+        raise UserError(
+            "There is no W&B key: get one at https://wandb.ai/authorize, then run `wandb login` or set WANDB_API_KEY."
+        )
+    try:
+        import wandb
+        import wandb_workspaces  # noqa: F401
+    except ImportError:
+        raise UserError("W&B reports need another package: pip install 'fedbench[reports]'.") from None
+    try:
+        there = _there(wandb.Api(), entity, project)
+        new = [result for result in kept if result.name not in there]
+        for result in new:
+            _send(result, entity, project)
+        url, updated = _report(wandb.Api(), entity, project, kept)
+    except (wandb.Error, OSError) as error:
+        raise UserError(f"W&B did not take it: {str(error).partition(chr(10))[0]}.") from None
+    words = "updated" if updated else "written"
+    return f"{len(new)} runs sent, {len(kept) - len(new)} were there; report {words}: {url}"
+
+
+def _there(api: Any, entity: str, project: str) -> set[str]:
+    """The names of the runs that the project has; none if there is no project."""
+    if project not in {found.name for found in api.projects(entity)}:
+        return set()
+    return {run.id for run in api.runs(f"{entity}/{project}", per_page=500)}
+
+
+def _send(result: Result, entity: str, project: str) -> None:
+    import wandb
+
+    quiet = wandb.Settings(
+        silent=True,
+        console="off",
+        save_code=False,
+        disable_git=True,
+        disable_job_creation=True,
+        x_save_requirements=False,
+        x_disable_stats=True,
+        x_disable_meta=True,
+        x_disable_machine_info=True,
+    )
+    with tempfile.TemporaryDirectory(prefix="fedbench-wandb-") as folder:
+        run = wandb.init(
+            entity=entity,
+            project=project,
+            id=result.name,
+            name=f"{result.config['algo']['name']}-{result.config['dataset']['name']}-s{result.seed}",
+            group=result.group,
+            tags=sorted({planned.sweep for planned in result.plan}),
+            config={**result.config, "method": result.plan[0].method, "setting": result.plan[0].setting},
+            dir=folder,
+            mode="online",
+            resume="never",
+            reinit="finish_previous",
+            settings=quiet,
+        )
+        run.define_metric("round")
+        run.define_metric("*", step_metric="round")
+        for row in rows(result):
+            run.log(row)
+        run.summary.update({key: value for key, value in result.result.items() if not isinstance(value, dict | list)})
+        run.finish()
+
+
+def rows(result: Result) -> list[dict[str, float]]:
+    """A row per round; what was not evaluated is left out of it."""
+    columns = {**result.rows, "round": list(range(1, result.result["rounds"] + 1))}
+    return [
+        {name: value for name, value in zip(columns, values, strict=True) if value is not None}
+        for values in zip(*columns.values(), strict=True)
+    ]
+
+
+def _report(api: Any, entity: str, project: str, kept: Sequence[Result]) -> tuple[str, bool]:
+    wr: Any = import_module("wandb_workspaces.reports.v2")
+    known = project in {found.name for found in api.projects(entity)}
+    old = [r for r in api.reports(f"{entity}/{project}") if r.display_name == TITLE] if known else []
+    report = wr.Report(
+        entity=entity,
+        project=project,
+        title=TITLE,
+        description="What four federated-learning papers claim, and what comes out.",
+        width="fluid",
+        blocks=_blocks(wr, entity, project, kept),
+    )
+    if old:
+        report.id = old[0].id
+    report.save()
+    return str(report.url), bool(old)
+
+
+def _blocks(wr: Any, entity: str, project: str, kept: Sequence[Result]) -> list[Any]:
+    """Per paper its tables, and a panel of curves for each sweep and data set that was run."""
+    judged, found = verdicts(load(), kept), boards(kept)
+    blocks = [wr.TableOfContents(), wr.H1("Claims by verdict"), wr.MarkdownBlock(_summary(judged))]
+    for paper in PAPERS:
+        mine, its = [v for v in judged if v.claim.paper == paper], [b for b in found if b.paper == paper]
+        blocks += [wr.H1(TITLES[paper][0]), wr.MarkdownBlock(paper_markdown(paper, mine, its))]
+        for sweep, dataset in dict.fromkeys((board.sweep, board.dataset) for board in its):
+            data = _own_name(its, sweep, dataset)
+            runs = wr.Runset(
+                entity=entity,
+                project=project,
+                name=f"{sweep}, {dataset}",
+                filters=f"Metric('tags') in ['{sweep}'] and Config('dataset.name') = '{data}'",
+                groupby=["config.method", "config.setting"],
+            )
+            panels = [wr.LinePlot(x=axis, y=["test_accuracy"], title=title) for axis, title in CURVES]
+            blocks.append(wr.PanelGrid(runsets=[runs], panels=panels))
+    return blocks
+
+
+def _own_name(its: Sequence[Any], sweep: str, dataset: str) -> str:
+    """The name a data set has in configs; the papers split EMNIST in two."""
+    board = next(b for b in its if (b.sweep, b.dataset) == (sweep, dataset))
+    return str(board.lines[0].results[0].config["dataset"]["name"])
+
+
+def _summary(judged: Sequence[Verdict]) -> str:
+    from leaderboards.check import summary
+
+    return f"```\n{summary(judged)}\n```"
+
+
+def _has_key() -> bool:
+    """Whether wandb would find a key; which one is not looked at."""
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    host = urlparse(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname
+    try:
+        return netrc.netrc(os.environ.get("NETRC") or Path.home() / ".netrc").authenticators(host or "") is not None
+    except (OSError, netrc.NetrcParseError):
+        return False

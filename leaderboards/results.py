@@ -1,0 +1,165 @@
+"""Results that last: leaderboards/results/<hash of the resolved config>.json, small, one per run and seed.
+
+Everything here is checked when it is read: what is in that folder is what verdicts rest on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from bench.errors import UserError
+from bench.record import EXTRA, Run, write_atomically
+
+FOLDER = Path(__file__).resolve().parent / "results"
+FORMAT = 1
+DIGITS = 16  # of the hash: enough for every run there will ever be
+COLUMNS = ("test_accuracy", "virtual_seconds", "bytes_up", "bytes_down", "bytes_peer")
+# keys that do not shape training: where, who, how it is computed; engines agree with each other by test
+NO_MATTER = ("out", "logger", "engine", "checkpoint_seconds", *sorted(EXTRA))
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The run of a sweep's plan that a result is a run of."""
+
+    sweep: str
+    method: str
+    dataset: str
+    setting: str
+    overrides: tuple[str, ...]
+    scale: str  # paper | cpu | other
+    differs: dict[str, tuple[Any, Any]] = field(default_factory=dict)  # key -> (the plan's at scale=paper, the run's)
+
+    @property
+    def cell(self) -> tuple[str, str, str]:
+        return self.method, self.dataset, self.setting
+
+
+@dataclass(frozen=True)
+class Result:
+    """One committed run."""
+
+    name: str  # the hash
+    config: dict[str, Any]  # without the keys of NO_MATTER
+    engine: dict[str, Any]
+    group: str | None
+    command: str
+    created: str
+    plan: tuple[Planned, ...]
+    rows: dict[str, list[float | None]]  # column -> value per reporting round; None: not evaluated
+    result: dict[str, Any]
+
+    @property
+    def seed(self) -> int:
+        return int(self.config["seed"])
+
+    @property
+    def batch(self) -> tuple[Any, ...]:
+        """Seconds are compared within it only."""
+        machine = self.result.get("machine") or {}
+        return self.group, machine.get("cpu"), machine.get("cores"), self.result.get("engine")
+
+    @property
+    def diverged(self) -> bool:
+        return self.result.get("final_accuracy") is None
+
+    @property
+    def label(self) -> str:
+        """For people: method and data set as configured."""
+        return f"{self.config['algo']['name']} on {self.config['dataset']['name']}, seed {self.seed}"
+
+
+def shaping(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a config that shape training, and the seed."""
+    return {key: value for key, value in config.items() if key not in NO_MATTER}
+
+
+def name_of(config: Mapping[str, Any]) -> str:
+    text = json.dumps(shaping(config), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def from_run(run: Run, plan: Iterable[Planned]) -> Result:
+    """A checked run (leaderboards.add) as what is kept of it."""
+    assert run.result is not None
+    rows = {name: [_short(row[name]) for row in run.rows] for name in COLUMNS}
+    config = run.config
+    return Result(
+        name=name_of(config),
+        config=shaping(config),
+        engine=dict(config["engine"]),
+        group=config.get("group"),
+        command=str(config.get("command")),
+        created=str(config.get("created")),
+        plan=tuple(plan),
+        rows=rows,
+        result=run.result,
+    )
+
+
+def write(result: Result, folder: Path) -> Path:
+    """One key a line at the top, a column a line in rows, so that a diff shows what moved."""
+    top = {"format": FORMAT, **asdict(result)}
+    rows = top.pop("rows")
+    lines = [f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in top.items()]
+    columns = ",\n".join(f"    {json.dumps(key)}: {_list(values)}" for key, values in rows.items())
+    lines.append(f'  "rows": {{\n{columns}\n  }}')
+    path = folder / f"{result.name}.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, "{\n" + ",\n".join(lines) + "\n}\n")
+    return path
+
+
+def read(path: Path) -> Result:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise UserError(f"{path} is not readable JSON; python -m leaderboards add writes it.") from None
+    try:
+        if data.pop("format") != FORMAT:
+            raise UserError(f"{path} has another format than {FORMAT}: add its run again.")
+        plan = tuple(_planned(item) for item in data.pop("plan"))
+        result = Result(**data, plan=plan)
+        right = name_of(result.config)
+        lengths = {len(result.rows[name]) for name in COLUMNS}
+        rounds = result.result["rounds"]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path} does not hold a result ({error}); python -m leaderboards add writes it.") from None
+    if path.stem != right or result.name != right:
+        raise UserError(f"{path} should be named {right}.json, after its config: it was edited or renamed.")
+    if lengths != {rounds}:
+        raise UserError(f"{path} has columns of {sorted(lengths)} rounds, its result {rounds}.")
+    return result
+
+
+def load(folder: Path = FOLDER) -> tuple[Result, ...]:
+    """Every result in the folder, by name."""
+    return tuple(read(path) for path in sorted(folder.glob("*.json")))
+
+
+@cache
+def committed() -> tuple[Result, ...]:
+    return load()
+
+
+def _planned(item: Mapping[str, Any]) -> Planned:
+    differs = {key: (a, b) for key, (a, b) in item["differs"].items()}
+    return Planned(**{**item, "overrides": tuple(item["overrides"]), "differs": differs})
+
+
+def _short(value: float) -> float | None:
+    """Seven digits are more than a curve shows; counts stay whole."""
+    if isinstance(value, int):
+        return value
+    return None if math.isnan(value) else float(f"{value:.7g}")
+
+
+def _list(values: Iterable[float | None]) -> str:
+    return json.dumps(list(values), separators=(",", ":"))

@@ -1,0 +1,211 @@
+"""python -m leaderboards add: what may become a committed result, and what plan it is a run of."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from bench import record
+from bench.errors import UserError
+from bench.main import plan, store
+from bench.record import Record
+from leaderboards import __main__ as command
+from leaderboards import results
+from leaderboards.add import add, refuse
+from leaderboards.measure import Shelf
+from leaderboards.plans import cell
+
+REVISION = "a" * 40
+TABLE_V = ("algo=fedavg", "dataset=fmnist", "protocol=fedlga", "scale=paper")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _groups():
+    store()
+
+
+@pytest.fixture
+def finished(tmp_path, monkeypatch):
+    """Makes a run folder as bench.py leaves it, of any command line, with invented rows."""
+    monkeypatch.setattr(record, "git_revision", lambda: REVISION)
+
+    def make(*overrides, group=None, **changes):
+        config = plan([*overrides, f"out={tmp_path / 'runs'}"], False)[0] | {"group": group}
+        writer = Record.create(config)
+        columns = ("virtual_seconds", "wall_seconds", "train_loss", "test_loss", "train_seconds")
+        for t in (1, 2, 3):
+            row = {"round": t, "test_accuracy": None if t == 2 else 0.25 * t, "bytes_up": 10 * t, "bytes_down": 20 * t}
+            writer.append(row | {"bytes_peer": 0} | dict.fromkeys(columns, t / 3))
+        outcome = {
+            **{"id": writer.folder.name, "algo": config["algo"]["name"], "seed": config["seed"], "rounds": 3},
+            **{"final_accuracy": 0.75, "best_accuracy": 0.75, "target": config["target"], "rounds_to_target": 3},
+            **{"data": {"source": "Debian dataset-fashion-mnist", "classes": 10}, "weights_sha256": "w"},
+            **{"git_revision": REVISION, "scale": config["scale"]},
+        }
+        writer.finish(outcome | changes)
+        writer.close()
+        return writer.folder
+
+    return make
+
+
+def rewrite(folder, **changes):
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | changes))
+
+
+def test_a_run_of_a_plan_becomes_a_small_file_named_by_its_config(finished, tmp_path):
+    folder = finished(*TABLE_V, "seed=1")
+    [(result, new)] = add([folder], tmp_path / "results")
+    path = tmp_path / "results" / f"{result.name}.json"
+    assert new and path.stat().st_size < 6000
+    assert len(path.stem) == 16
+    text = json.loads(path.read_text())
+    assert text["rows"]["test_accuracy"] == [0.25, None, 0.75]
+    assert text["rows"]["bytes_down"] == [20, 40, 60]
+    assert results.load(tmp_path / "results") == (result,)
+    assert "out" not in text["config"] and "logger" not in text["config"] and text["config"]["seed"] == 1
+
+
+def test_the_name_depends_on_what_shapes_training_and_on_nothing_else(finished):
+    names = [
+        results.name_of(record.load(finished(*TABLE_V, *more)).config)
+        for more in ([], ["checkpoint_seconds=5"], ["logger=none"], ["seed=3"], ["lr=0.1"], ["algo=fedprox"])
+    ]
+    assert names[0] == names[1] == names[2]
+    assert len({*names}) == 4
+
+
+def test_tables_v_and_vi_of_fedlga_share_their_runs(finished, tmp_path):
+    [(result, _)] = add([finished(*TABLE_V)], tmp_path / "results")
+    found = {(p.sweep, p.setting, p.scale) for p in result.plan}
+    assert {
+        ("fedlga/table5", "rho=0.5;tau_max=E-1;E=5", "paper"),
+        ("fedlga/table6", "rho=0.5;tau_max=0.8E;E=5", "paper"),
+        ("fedlga/readings", "eta_l=0.005", "paper"),
+    } <= found
+    wanted = cell("fedlga", "fedavg", "fmnist", "rho=0.5")
+    assert [len(p.by_seed) for p in Shelf([result]).points(wanted, "Table VI")] == [1]
+
+
+def test_another_rate_is_another_cell(finished, tmp_path):
+    [(result, _)] = add([finished(*TABLE_V, "lr=0.01")], tmp_path / "results")
+    assert ("fedlga/readings", "eta_l=0.01") in {(p.sweep, p.setting) for p in result.plan}
+    assert not {p.sweep for p in result.plan} & {"fedlga/table5", "fedlga/table6"}
+
+
+def test_a_run_that_departs_from_its_sweep_says_in_what(finished, tmp_path):
+    folder = finished(*TABLE_V, "rounds=60", group="fedlga/table5")
+    [(result, _)] = add([folder], tmp_path / "results")
+    [planned] = result.plan
+    assert (planned.sweep, planned.scale, planned.differs) == ("fedlga/table5", "other", {"rounds": (200, 60)})
+
+
+def test_the_cpu_scale_of_a_plan_is_no_departure_but_not_the_papers(finished, tmp_path):
+    words = ("algo=fedavg", "dataset=gtsrb", "protocol=fed2a", "scale=cpu")
+    [(result, _)] = add([finished(*words)], tmp_path / "results")
+    [planned] = [p for p in result.plan if p.setting == "R=300"]
+    assert planned.scale == "cpu"
+    assert planned.differs == {"rounds": (300, 60), "model.width": (1.0, 0.25), "eval_every": (1, 2)}
+
+
+def test_a_run_of_no_plan_is_refused(finished, tmp_path):
+    with pytest.raises(UserError, match=r"no run of a plan in sweeps/"):
+        add([finished(*TABLE_V, "rounds=61")], tmp_path / "results")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"git_revision": f"{REVISION}-dirty"}, "not committed"),
+        ({"git_revision": "b" * 40}, "begun by aaaaaaaaaaaa and ended by bbbbbbbbbbbb"),
+        ({"git_revision": None}, "does not say which commit"),
+        ({"data": {"source": "synthetic, 600 samples"}}, "synthetic data"),
+        ({"data": {}}, "synthetic data"),
+        ({"rounds": 4}, "3 rows in metrics.csv"),
+        ({"seed": 7}, "different runs"),
+    ],
+)
+def test_what_may_not_last_is_refused(finished, changes, reason):
+    with pytest.raises(UserError, match=reason):
+        refuse(record.load(finished(*TABLE_V, **changes)))
+
+
+def test_begun_by_uncommitted_code_is_refused_too(finished):
+    folder = finished(*TABLE_V)
+    rewrite(folder, git_revision=f"{REVISION}-dirty")
+    with pytest.raises(UserError, match="not committed"):
+        refuse(record.load(folder))
+
+
+def test_smoke_scale_and_unfinished_runs_are_refused(finished):
+    with pytest.raises(UserError, match="scale=smoke"):
+        refuse(record.load(finished(*TABLE_V[:3], "scale=smoke")))
+    folder = finished(*TABLE_V)
+    (folder / "result.json").unlink()
+    with pytest.raises(UserError, match=r"interrupted: only a finished run .* resume="):
+        refuse(record.load(folder))
+
+
+def test_nothing_is_written_if_one_of_several_is_refused(finished, tmp_path):
+    with pytest.raises(UserError):
+        add([finished(*TABLE_V), finished(*TABLE_V, "seed=1", rounds=9)], tmp_path / "results")
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_folder_of_runs_stands_for_the_finished_ones_in_it(finished, tmp_path):
+    folder = finished(*TABLE_V)
+    (finished(*TABLE_V, "seed=1") / "result.json").unlink()
+    [(result, _)] = add([folder.parent], tmp_path / "results")
+    assert result.result["id"] == folder.name
+
+
+def test_adding_again_changes_nothing_and_another_outcome_is_refused(finished, tmp_path):
+    add([finished(*TABLE_V)], tmp_path / "results")
+    [(_, new)] = add([finished(*TABLE_V)], tmp_path / "results")
+    assert not new
+    with pytest.raises(UserError, match="same config and another outcome"):
+        add([finished(*TABLE_V, weights_sha256="v")], tmp_path / "results")
+
+
+def test_an_edited_or_renamed_result_is_noticed(finished, tmp_path):
+    [(result, _)] = add([finished(*TABLE_V)], tmp_path / "results")
+    path = tmp_path / "results" / f"{result.name}.json"
+    text = path.read_text()
+    path.write_text(text.replace('"lr": 0.005', '"lr": 0.006'))
+    with pytest.raises(UserError, match="edited or renamed"):
+        results.load(tmp_path / "results")
+    path.write_text(text.replace("[0.25,null,0.75]", "[0.25,0.75]"))
+    with pytest.raises(UserError, match="columns of"):
+        results.load(tmp_path / "results")
+    path.write_text(text[:-20])
+    with pytest.raises(UserError, match="not readable JSON"):
+        results.load(tmp_path / "results")
+    results.write(replace(result, name="0" * 16), tmp_path / "results")
+    path.unlink()
+    with pytest.raises(UserError, match="edited or renamed"):
+        results.load(tmp_path / "results")
+
+
+def test_the_verb_says_what_was_added(finished, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["leaderboards", "add", str(finished(*TABLE_V))])
+    monkeypatch.setattr(results, "FOLDER", tmp_path / "results")
+    monkeypatch.setattr("leaderboards.add.add.__defaults__", (tmp_path / "results",))
+    assert command.main() == 0
+    out = capsys.readouterr().out
+    assert out.startswith("added  results/") and "fedlga/table5 fedavg (rho=0.5;tau_max=E-1;E=5), scale paper" in out
+    monkeypatch.setattr(sys, "argv", ["leaderboards", "add", "nowhere"])
+    assert command.main() == 2
+    assert "is not the folder of a run" in capsys.readouterr().err
+
+
+def test_committed_results_are_readable_and_real():
+    for result in results.committed():
+        assert "dirty" not in result.result["git_revision"]
+        assert "synthetic" not in result.result["data"]["source"].lower()
+        assert Path(results.FOLDER / f"{result.name}.json").stat().st_size < 100_000

@@ -1,0 +1,230 @@
+"""Measured verdicts from made-up results: the rules of docs/ledger.md, one by one."""
+
+from __future__ import annotations
+
+import math
+
+import made
+import pytest
+
+from leaderboards import own
+from leaderboards.controls import controls
+from leaderboards.ledger import load
+from leaderboards.measure import Shelf
+from leaderboards.verdict import verdicts
+
+TABLE_3 = {"fmnist": (206_592, 3_413_770), "cifar10": (829_184, 9_574_154), "gtsrb": (209_792, 2_403_499)}
+DEFAULT, TABLE_V = "rho=0.5+tau_max=0.8e+e=5", "rho=0.5+tau_max=e-1+e=5"
+GOOD = {"fedavg": [114, 116, 118], "fedlga": [59, 60, 61]}
+
+
+@pytest.fixture(autouse=True)
+def _no_models(monkeypatch):
+    monkeypatch.setattr(own, "layers", lambda protocol: TABLE_3)
+
+
+def judged(found):
+    return {v.id: v for v in verdicts(load(), found)}
+
+
+def rounds(method, found, tau=DEFAULT):
+    return judged(found)[f"fedlga/table-vi/{method}/fmnist/{tau}/rounds_to_target"]
+
+
+def test_the_claimed_number_at_paper_scale_with_three_seeds_is_reproduced():
+    v = rounds("fedavg", made.table_vi(GOOD))
+    assert (v.verdict, v.measured, v.seeds, v.scale, v.claimed) == ("reproduced", 116, 3, "paper", 116)
+    assert v.interval == pytest.approx((116 - 4.302652 * 2 / math.sqrt(3), 116 + 4.302652 * 2 / math.sqrt(3)), abs=1e-4)
+    assert {r.seed for r in v.results} == {0, 1, 2}
+
+
+@pytest.mark.parametrize("scale", ["cpu", "other"])
+def test_at_another_scale_only_the_ordering_counts(scale):
+    assert rounds("fedlga", made.table_vi(GOOD, scale=scale)).verdict == "direction only"
+    reverse = {"fedavg": [60, 60, 60], "fedlga": [116, 116, 116]}
+    assert rounds("fedlga", made.table_vi(reverse, scale=scale)).verdict == "not confirmed"
+
+
+def test_two_seeds_earn_a_direction_at_most():
+    found = made.table_vi({name: numbers[:2] for name, numbers in GOOD.items()})
+    assert (rounds("fedlga", found).verdict, rounds("fedlga", found).seeds) == ("direction only", 2)
+    reverse = made.table_vi({"fedavg": [60, 60], "fedlga": [116, 116]})
+    assert rounds("fedlga", reverse).verdict == "not confirmed"
+
+
+def test_a_reversed_or_absent_ordering_with_three_seeds_contradicts_and_an_unclear_one_does_not():
+    assert rounds("fedlga", made.table_vi({"fedavg": [60] * 3, "fedlga": [116] * 3})).verdict == "contradicted"
+    assert rounds("fedlga", made.table_vi({"fedavg": [100] * 3, "fedlga": [99] * 3})).verdict == "contradicted"
+    unclear = made.table_vi({"fedavg": [100] * 3, "fedlga": [70, 110, 130]})
+    assert rounds("fedlga", unclear).verdict == "not confirmed"
+
+
+def test_nobody_late_is_compared_with_fedavg_at_its_default():
+    found = made.table_vi({"fedavg": [104, 107, 110]}) + made.table_vi({"fedlga": [103, 106, 109]}, tau_max="0.2E")
+    v = rounds("fedlga", found, "rho=0.5+tau_max=0.2e+e=5")
+    assert (v.claimed, v.verdict) == (29, "contradicted")
+    assert "better than fedavg; ours, 3 paired seeds: a tie with fedavg" in v.why
+
+
+def test_differences_are_paired_by_seed():
+    """Seeds differ by far more than the methods; within each seed FedLGA needs 40 % fewer rounds."""
+    found = made.table_vi({"fedavg": [50, 100, 190], "fedlga": [30, 60, 114]})
+    assert rounds("fedlga", found).verdict == "direction only"
+    crossed = made.table_vi({"fedavg": [50, 100, 190], "fedlga": [114, 30, 60]})
+    assert rounds("fedlga", crossed).verdict == "not confirmed"
+
+
+def test_a_missed_target_is_never_with_how_many_seeds():
+    v = rounds("fedlga", made.table_vi({"fedavg": [116, None, None], "fedlga": [60, None, 61]}))
+    assert (v.measured, v.missed, v.seeds, v.interval) == (None, 1, 3, None)
+    assert v.verdict == "not confirmed"  # in one pair neither reaches it
+    v = rounds("fedlga", made.table_vi({"fedavg": [116, None, 117], "fedlga": [70, 70, 70]}))
+    assert (v.verdict, v.measured) == ("direction only", 70)
+
+
+def test_seconds_are_ratios_to_fedavg_in_the_same_batch():
+    at, curve = "rho=0.5;tau_max=E-1;E=5", made.crossing(60)
+
+    def seconds(method, each, group="one batch"):
+        return [
+            made.result("fedlga/table5", method, "fmnist", at, seed=s, accuracy=curve, seconds=t, group=group)
+            for s, t in enumerate(each)
+        ]
+
+    name = f"fedlga/table-v/fedprox/fmnist/{TABLE_V}/seconds_per_round"
+    both = seconds("fedavg", [0.2, 0.4, 0.3]) + seconds("fedprox", [0.27, 0.55, 0.41])
+    v = judged(both)[name]
+    assert v.ratio == pytest.approx(12.2 / 8.9)
+    assert v.measured == pytest.approx((0.27 / 0.2 + 0.55 / 0.4 + 0.41 / 0.3) / 3)
+    assert v.verdict == "reproduced"
+    apart = seconds("fedavg", [0.2, 0.4, 0.3]) + seconds("fedprox", [0.27, 0.55, 0.41], group="another day")
+    assert judged(apart)[name].verdict == "not run"
+    yardstick = judged(both)[name.replace("fedprox", "fedavg")]
+    assert (yardstick.verdict, yardstick.measured) == ("cannot run here", None)
+    total = judged(both)[name.replace("per_round", "to_target")]
+    assert "consistent with the paper's own numbers" in total.why
+
+
+def accuracies(method, values, point=0, setting="model=Linear;dist=IID;participation=20%"):
+    return [
+        made.result("fedagg/table3", method, "mnist", setting, seed=s, accuracy=[0.1, 0.9, a], target=0.85, point=point)
+        for s, a in enumerate(values)
+    ]
+
+
+def accuracy(method, found):
+    return judged(found)[f"fedagg/table-iii/{method}/mnist/model=linear+dist=iid+participation=20/final_accuracy"]
+
+
+def test_accuracies_are_judged_at_the_last_round_in_the_papers_unit():
+    v = accuracy("fedagg", accuracies("fedagg", [0.901, 0.9025, 0.904]) + accuracies("fedavg", [0.88, 0.881, 0.882]))
+    assert (v.verdict, v.claimed) == ("reproduced", 90.35)
+    assert v.measured == pytest.approx(90.25)
+
+
+def test_the_best_point_of_a_grid_counts_and_is_said_to_be_one():
+    found = accuracies("fedadam", [0.5] * 3, 0) + accuracies("fedadam", [0.898, 0.899, 0.9], 1)
+    v = accuracy("fedadam", found)
+    assert v.measured == pytest.approx(89.9)
+    assert "the best of 2 grid points" in v.why
+    v = accuracy("fedadam", accuracies("fedadam", [0.5] * 3, 0) + accuracies("fedadam", [0.9], 1))
+    assert v.measured == pytest.approx(50)  # the points with the most seeds
+
+
+def test_a_diverged_run_never_reaches_its_target_whatever_it_touched_before():
+    [bad] = made.table_vi({"fedavg": [60]})
+    bad.result["final_accuracy"] = None
+    assert (rounds("fedavg", [bad]).measured, rounds("fedavg", [bad]).missed) == (None, 1)
+
+
+def test_a_diverged_run_counts_as_chance():
+    [bad] = accuracies("fedagg", [0.9])
+    bad.result["final_accuracy"] = None
+    v = accuracy("fedagg", [bad])
+    assert v.measured == pytest.approx(10)
+    assert v.deviations == ("seed 0 diverged",)
+
+
+def test_what_differs_from_the_plan_is_a_deviation():
+    [run, *_] = made.table_vi({"fedavg": [60]}, scale="other", differs={"rounds": (200, 80)})
+    v = rounds("fedavg", [run])
+    assert (v.deviations, v.scale, v.seeds) == (("rounds=80 instead of 200",), "other", 1)
+
+
+def gtsrb(method, reached, seed=0, scale="cpu"):
+    curve = made.crossing(reached, 300, 0.85)
+    more = {"target": 0.85, "classes": 43, "scale": scale}
+    return made.result("fed2a/table4", method, "gtsrb", "R=300", seed=seed, accuracy=curve, **more)
+
+
+def test_costs_are_the_papers_accounting_of_our_rounds():
+    found = judged([gtsrb("plu(300,10,8)", 172, scale="paper"), gtsrb("fedavg", 265)])
+    v = found["fed2a/table-4/plu-300-10-8/gtsrb/r=300/upload_to_target"]
+    sent = 10 + sum(t % 10 >= 2 for t in range(10, 172))
+    assert v.measured == pytest.approx(4 * (172 * 209_792 + sent * 2_403_499) / 2**30)
+    assert v.verdict == "direction only"
+
+
+def test_comparisons_are_made_seed_by_seed_against_the_best_baseline():
+    runs = [gtsrb(m, n, s) for m, each in {"fed2a": (100, 120), "fedavg": (200, 200), "fedprox": (250, 240)}.items()
+            for s, n in enumerate(each)]  # fmt: skip
+    name = "fed2a/sec-4.4/fed2a-vs-best-baseline/gtsrb/r=300/round_reduction"
+    assert judged(runs)[name].verdict == "consistent"  # FedAsync, a baseline, is not run
+    v = judged([*runs, gtsrb("fedasync", None), gtsrb("fedasync", None, 1)])[name]
+    assert v.values == ((0, pytest.approx(50)), (1, pytest.approx(40)))
+    assert (v.verdict, v.seeds) == ("direction only", 2)
+
+
+def fedlc(method, reached, setting, **more):
+    curve = made.crossing(reached, 100, 0.82)
+    return made.result("fedlc/degrees", method, "emnist_byclass", setting, accuracy=curve, classes=62, **more)
+
+
+def test_virtual_seconds_are_ratios_and_moments_are_translated_by_fedavg():
+    at = "degree-3;simulation"
+    found = judged([fedlc("fedavg", 80, at, pace=10.0), fedlc("fedlc", 60, at, pace=1.0)])
+    claims = {c.id: c for c in load()}
+    avg, lc = (f"fedlc/sec-5.2.3/{m}/emnist_byclass/degree-3+simulation+target=0.8/virtual_seconds_to_target"
+               for m in ("fedavg", "fedlc"))  # fmt: skip
+    assert found[avg].verdict == "cannot run here"
+    assert found[lc].ratio == pytest.approx(claims[lc].number / claims[avg].number)
+    assert found[lc].measured == pytest.approx(60 / 800)
+    # 681 of the paper's seconds are 681 * 800 / 3654 = 149 of ours: after FedLC's round 60, before FedAvg's round 80
+    moment = "fedlc/sec-5.2.3/{}/emnist_byclass/degree-3+simulation+t=681s/accuracy_at_time"
+    assert found[moment.format("fedlc")].measured == pytest.approx(0.83)
+    assert found[moment.format("fedavg")].measured == pytest.approx(0.3)
+
+
+def test_the_equal_rate_control_stands_beside_the_claim_and_changes_nothing():
+    found = made.table_vi(GOOD)
+    control = [
+        made.result("fedlga/readings", "fedlga", "fmnist", "eta_g=2;scale=0", seed=s, accuracy=made.crossing(n))
+        for s, n in enumerate((65, 74, 71))
+    ]
+    [claim] = [c for c in load() if c.id == f"fedlga/table-vi/fedlga/fmnist/{DEFAULT}/rounds_to_target"]
+    assert rounds("fedlga", found + control) == rounds("fedlga", found)
+    assert controls(claim, Shelf(found)) == []
+    control.append(
+        made.result("fedlga/readings", "fedlga", "fmnist", "momentum=0.5", accuracy=made.crossing(30))
+    )  # a reading, no control
+    [words] = controls(claim, Shelf(found + control))
+    assert words.startswith("fedlga, eta_g=2, scale=0: 70 ± ")
+
+
+def test_the_control_of_fedagg_is_fedavg_on_the_same_distribution():
+    runs = [
+        made.result("fedagg/equal_rate", "fedavg", "mnist", f"dist={dist};eta=0.05", accuracy=[0.5, a], target=0.85)
+        for dist, a in (("IID", 0.905), ("Non-IID", 0.87))
+    ]
+    name = "fedagg/table-iii/fedagg/mnist/model={}+dist=iid+participation={}/final_accuracy"
+    claims = {c.id: c for c in load()}
+    assert controls(claims[name.format("linear", 20)], Shelf(runs)) == ["fedavg, dist=IID, eta=0.05: 90.5 (one seed)"]
+    assert controls(claims[name.format("linear", 100)], Shelf(runs)) == []
+    assert controls(claims[name.format("mnist-cnn", 20)], Shelf(runs)) == []
+
+
+def test_what_cannot_be_run_here_says_why():
+    found = judged([])
+    assert "Jetson" in found["fedlc/sec-5.3.2/sc_fedlc/cifar10/level-1+testbed/best_accuracy"].why
+    images = [v for v in found.values() if v.claim.dataset == "image100" and v.verdict == "cannot run here"]
+    assert images and all("ImageNet" in v.why for v in images)
