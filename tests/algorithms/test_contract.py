@@ -55,14 +55,12 @@ def parts(request):
     """Assembles a run of an algorithm, with each engine that exists."""
 
     def assemble(name, *overrides, double=False):
-        keys = (f"algo={name}", f"engine={request.param}", "engine.workers=1", *overrides)
-        if not double:
-            return build(config(*keys))
-        if request.param != "chain":
-            return build(config(*keys, *DOUBLE))
-        torch.set_default_dtype(torch.float64)  # a user's own module is no chain
+        own = double and request.param != "chain"  # a user's own module is no chain
+        chosen = config(f"algo={name}", *(DOUBLE if own else ()), *overrides)
+        chosen = {**chosen, "engine": {**chosen["engine"], "name": request.param, "workers": 1}}
+        torch.set_default_dtype(torch.float64 if double and not own else torch.float32)
         try:
-            return build(config(*keys))
+            return build(chosen)
         finally:
             torch.set_default_dtype(torch.float32)
 
