@@ -65,7 +65,7 @@ def overview(found: Sequence[Verdict], runs: Sequence[Result]) -> str:
                 "p",
                 "The rules, with margins and intervals, are in ",
                 el("code", "docs/ledger.md"),
-                "; they were written before results were looked at.",
+                "; they were written before any result was committed.",
             ),
         ),
         "index.html",
