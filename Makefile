@@ -5,7 +5,7 @@ READY := .venv/.ready
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench test test-data test-all lint speed leaderboard
+.PHONY: help setup bench test test-data test-all lint speed leaderboard docs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,3 +42,6 @@ speed: $(READY) ## local training against a plain loop (PEERS=venv/bin/python: a
 
 leaderboard: $(READY) ## the ledger as Markdown, CSV and a static site, in build/leaderboard
 	@$(BIN)/python -m leaderboards build --out build/leaderboard
+
+docs: $(READY) ## the documentation site, in build/docs
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build --strict -q -d build/docs

@@ -18,6 +18,14 @@ from leaderboards.audit import markdown as audit
 from leaderboards.verdict import Verdict, all_verdicts, number
 
 ROOT = Path(__file__).parents[1]
+AUDIT = """# Audit of the papers
+
+Where the papers contradict themselves; `python -m leaderboards audit` computes it."""
+PROTOCOLS = """# Protocols
+
+Every value of a paper's setting stands in one file, with the place in the paper beside it; `ours` is what the paper
+leaves open. `protocol=NAME` chooses one; by itself a run takes that of the method's own paper where it covers the data
+set, otherwise that of the data set's home paper. `heavy` is what `scale=cpu` makes smaller."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -45,10 +53,7 @@ def pages() -> Iterator[tuple[str, str]]:
     for name, cls in methods.items():
         yield f"methods/{name}.md", method(name, cls, [v for v in verdicts if v.claim.method == name])
     yield "protocols.md", protocols()
-    yield (
-        "audit.md",
-        f"# Audit of the papers\n\nWhere the papers contradict themselves; `python -m leaderboards audit` computes it.\n\n{audit()}\n",
-    )
+    yield "audit.md", f"{AUDIT}\n\n{audit()}\n"
 
 
 def method(name: str, cls: type[Algorithm], verdicts: list[Verdict]) -> str:
@@ -56,7 +61,7 @@ def method(name: str, cls: type[Algorithm], verdicts: list[Verdict]) -> str:
     parts = [f"# {name}", title, rest.strip(), "## What it uses of the interface", row(name)]
     if rows := [f"| `algo.{f.name}` | {default(f)} | {bounds(f.metadata)} |" for f in fields(cls)]:
         parts += ["## Fields", "| field | default | bounds |\n|---|---|---|\n" + "\n".join(rows)]
-    source = "\n".join(line for line in inspect.getsource(inspect.getmodule(cls)).splitlines())
+    source = inspect.getsource(inspect.getmodule(cls)).rstrip()
     parts += [
         "## The code",
         f"```python\n{source}\n```",
@@ -91,14 +96,12 @@ def bounds(metadata: dict[str, float]) -> str:
 
 def claim(v: Verdict) -> str:
     measured = "" if v.measured is None else number(v.measured)
-    return f"| {v.claim.dataset}, {v.claim.setting}: {v.claim.metric} | {v.claim.where} | {v.claim.text} | {measured} | {v.verdict} |"
+    what = f"{v.claim.dataset}, {v.claim.setting}: {v.claim.metric}"
+    return f"| {what} | {v.claim.where} | {v.claim.text} | {measured} | {v.verdict} |"
 
 
 def protocols() -> str:
-    parts = [
-        "# Protocols",
-        "Every value of a paper's setting stands in one file, with the place in the paper beside it; `ours` is what the paper leaves open. `protocol=NAME` chooses one; by itself a run takes that of the method's own paper where it covers the data set, otherwise that of the data set's home paper.",
-    ]
+    parts = [PROTOCOLS]
     for path in sorted((ROOT / "bench/conf/protocol").glob("*.yaml")):
         text = path.read_text(encoding="utf-8")
         if "datasets:" in text:

@@ -28,7 +28,7 @@ def learning_curves(runs: Sequence[Run], path: Path) -> None:
     groups = group([run for run in runs if run.rows])  # a run may have diverged in its first round
     if not groups:
         raise ValueError("there is no finished run to plot")
-    axes = ["round", *_second_axis(groups)]
+    axes = ["round", *_other_axes(groups)]
     figure = Figure((WIDTH * len(axes), HEIGHT * len(groups)), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(len(groups), len(axes), squeeze=False, sharey="row")
@@ -44,14 +44,14 @@ def learning_curves(runs: Sequence[Run], path: Path) -> None:
     figure.savefig(path, dpi=120)
 
 
-def _second_axis(groups: Sequence[Group]) -> list[str]:
-    """Virtual time or traffic, if methods in one group spend it at different rates."""
-    for axis in ("virtual_seconds", "megabytes"):
-        for g in groups:
-            ends = [_mean(entry, axis)[-1] / len(_mean(entry, axis)) for entry in g.entries]
-            if max(ends) > 1.05 * min(ends):
-                return [axis]
-    return []
+def _other_axes(groups: Sequence[Group]) -> list[str]:
+    """Virtual time and traffic, each if methods in one group spend it at different rates."""
+
+    def differ(g: Group, axis: str) -> bool:
+        ends = [_mean(entry, axis)[-1] / len(_mean(entry, axis)) for entry in g.entries]
+        return max(ends) > 1.05 * min(ends)
+
+    return [axis for axis in ("virtual_seconds", "megabytes") if any(differ(g, axis) for g in groups)]
 
 
 def _panel(panel: Axes, g: Group, axis: str) -> None:

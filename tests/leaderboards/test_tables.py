@@ -123,8 +123,13 @@ def test_learning_curves_are_a_picture(tmp_path):
     learning_curves([make(), gaps, slow, make(protocol="fedlga")], path)
     assert path.read_bytes().startswith(b"\x89PNG")
     wide = int.from_bytes(path.read_bytes()[16:20])
+    for row in slow.rows:
+        row["bytes_peer"] = 100
+    learning_curves([make(), slow], path)
+    widest = int.from_bytes(path.read_bytes()[16:20])
     learning_curves([make(), gaps], path)
-    assert wide == 2 * int.from_bytes(path.read_bytes()[16:20])  # one panel where methods cost the same
+    one = int.from_bytes(path.read_bytes()[16:20])  # one panel where methods cost the same
+    assert (wide, widest) == (2 * one, 3 * one)
 
 
 def test_nothing_to_plot_is_an_error(tmp_path):
