@@ -68,8 +68,8 @@ class Ground:
         clients = partition.split(loaded.train.y.numpy(), config["clients"], stream(seed, "partition"))
         return cls(loaded, clients, partition.remark(clients), _device(config["engine"]["device"]))
 
-    def site(self, config: Mapping[str, Any]) -> tuple[Site, str]:
-        """Also says why it has its engine."""
+    def site(self, config: Mapping[str, Any]) -> tuple[Site, str, dict[str, Any]]:
+        """Also says why it has its engine, and what the record is to say of the model."""
         loaded, seed = self.loaded, config["seed"]
 
         def inputs(x: Tensor) -> Tensor:
@@ -108,8 +108,9 @@ class Ground:
         )
         x, y = _test(loaded, config["test_samples"])
         evaluate = Evaluate(module, layout, x.to(self.device), y.to(self.device), inputs)
+        facts = _model(config, module, layout, batches)
         engine, why = choose.engine(config["engine"]["name"], module, layout, batches, _work(config, batches))
-        return Site(engine, fed, evaluate), why
+        return Site(engine, fed, evaluate), why, facts
 
 
 def build(config: Mapping[str, Any], folder: Callable[[Mapping[str, Any]], Path] | None = None) -> Parts:
@@ -117,15 +118,14 @@ def build(config: Mapping[str, Any], folder: Callable[[Mapping[str, Any]], Path]
     ground = Ground.load(config)
     samples = [len(client) for client in ground.clients]
     memory = budget.check(config, ground.loaded, samples, ground.device)
-    alone, why = ground.site(config)
+    alone, why, facts = ground.site(config)
     config = {
         **config,
         "engine": {**config["engine"], "name": alone.engine.name},
         "engine_why": config.get("engine_why") or why,
     }
     engine: Trains = alone.engine
-    module, layout, batches = alone.engine.module, engine.layout, engine.batches
-    facts = _model(config, module, layout, batches)
+    module, layout = alone.engine.module, engine.layout
     w0 = layout.flatten(trainable(module))
     devices = Devices(config["clients"], config["seed"], config["sampling"], Population(**config["devices"]))
 

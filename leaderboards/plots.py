@@ -49,7 +49,7 @@ def _other_axes(groups: Sequence[Group]) -> list[str]:
 
     def differ(g: Group, axis: str) -> bool:
         ends = [_mean(entry, axis)[-1] / len(_mean(entry, axis)) for entry in g.entries]
-        return max(ends) > 1.05 * min(ends)
+        return bool(max(ends) > 1.05 * min(ends))
 
     return [axis for axis in ("virtual_seconds", "megabytes") if any(differ(g, axis) for g in groups)]
 

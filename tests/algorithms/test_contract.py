@@ -39,7 +39,7 @@ FLOAT64 = (
     *("drawn with replacement", "a device with a single sample"),
 )
 DOUBLE = ("model=custom", f"model.target={Path(__file__).with_name('double_module.py')}:Double")
-ENGINES = ("eager", "chain", "cohort")  # every one keeps the whole contract
+ENGINES = ("eager", "chain", pytest.param("cohort", marks=pytest.mark.slow))  # every one keeps the whole contract
 ASYNCHRONOUS = ("asynchronous", "buffered", "buffered, with replacement")
 
 

@@ -29,7 +29,7 @@ class Net(pl.LightningModule):
         return F.cross_entropy(self(x), y, reduction="none")
 """
 SCALAR = NET.replace(', reduction="none"', "")
-SMALL = ["clients=4", "cohort=2", "rounds=2", "epochs=1", "logger=none"]
+SMALL = ["clients=4", "cohort=2", "rounds=2", "epochs=1", "logger=none", "engine=eager"]
 KEYS = ["model=custom", "model.target=./net.py:Net", *SMALL]
 
 

@@ -25,7 +25,9 @@ def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runs:
     """What bench.run.run was called with, in an empty folder."""
     calls: Runs = []
     monkeypatch.setitem(
-        sys.modules, "bench.run", SimpleNamespace(run=lambda config, resume=None: calls.append((config, resume)))
+        sys.modules,
+        "bench.run",
+        SimpleNamespace(run=lambda config, resume=None, smaller=None: calls.append((config, resume))),
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FEDBENCH_GROUP", raising=False)
@@ -35,7 +37,7 @@ def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runs:
 def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException, when: Callable[[dict[str, Any]], bool]) -> Runs:
     calls: Runs = []
 
-    def run(config: dict[str, Any], resume: Path | None = None) -> None:
+    def run(config: dict[str, Any], resume: Path | None = None, smaller: object = None) -> None:
         calls.append((config, resume))
         if when(config):
             raise error

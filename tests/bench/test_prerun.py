@@ -61,7 +61,7 @@ def interrupted(out, monkeypatch, algo, round):
 def test_traces_are_mapped_from_a_file_in_the_runs_folder(tmp_path, made):
     folder = tmp_path / "runs"
     folder.mkdir()
-    parts, plain = build(config(folder), lambda: folder), build(config(folder))
+    parts, plain = build(config(folder), lambda _: folder), build(config(folder))
     assert {file.name for file in folder.iterdir()} == {"prerun.bin", "prerun.json"}
     assert (folder / "prerun.bin").stat().st_size == parts.prerun.cost["disk_bytes"] == 4 * 4 * TRACE
     assert isinstance(parts.prerun._rows, np.memmap)
@@ -71,7 +71,7 @@ def test_traces_are_mapped_from_a_file_in_the_runs_folder(tmp_path, made):
         for name in ("w", "gradient", "reached"):
             assert torch.equal(getattr(mapped, name), getattr(kept, name))
     assert len(made) == 2
-    build(config(folder), lambda: folder)
+    build(config(folder), lambda _: folder)
     assert len(made) == 2
 
 

@@ -29,6 +29,7 @@ from algorithms.base import Fed, Schedule
 from bench.batches import Batch, Batches
 from bench.clock import Population
 from bench.engine.eager import Eager
+from bench.engine.head import HeadFit
 from bench.flat import Layout, trainable
 from bench.loop import FederatedLoop
 from bench.registry import classes
@@ -102,7 +103,7 @@ class Federation:
             decay=decay,
             samples=torch.tensor([len(index) for index in self.mine], dtype=torch.float64),
             layout=layout,
-            fit_head=engine.fit_head,
+            fit_head=HeadFit(module, layout),
         )
         seconds = np.ones((rounds, clients))
         script = Script(
