@@ -111,7 +111,7 @@ def test_the_cpu_scale_of_a_plan_is_no_departure_but_not_the_papers(finished, tm
     [(result, _)] = add([finished(*words)], tmp_path / "results")
     [planned] = [p for p in result.plan if p.setting == "R=300"]
     assert planned.scale == "cpu"
-    assert planned.differs == {"rounds": (300, 120), "model.width": (1.0, 0.125), "eval_every": (1, 4)}
+    assert planned.differs == {"rounds": (300, 60), "model.width": (1.0, 0.25), "eval_every": (1, 4)}
 
 
 def test_a_run_of_no_plan_is_refused(finished, tmp_path):
