@@ -60,7 +60,7 @@ class Batches:
 
     def passes(self, client: int) -> int:
         """Mini-batches in one pass over a device's samples."""
-        return -(-len(self.clients[client]) // self.batch_size)
+        return -(-len(self.samples[client]) // self.batch_size)
 
     def epochs(self, client: int, dispatch: int, epochs: int) -> list[Pass]:
         """Per local epoch its batches; with local_unit=step an epoch is the next batch."""

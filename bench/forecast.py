@@ -28,6 +28,7 @@ from bench.jobs import Job, Result
 from bench.loop import FederatedLoop
 from bench.mail import Letter
 from bench.progress import roughly
+from bench.tally import Tally
 
 QUIET = 60.0  # seconds; a shorter run begins without a word
 BUDGET = 0.2  # seconds for each thing that is measured; one step at least
@@ -66,7 +67,7 @@ class Dry(FederatedLoop):
     def gradient(self, letter: Letter) -> Tensor:
         return torch.zeros(1)
 
-    def _merge(self, jobs: Sequence[Job]) -> None:
+    def _merge(self, jobs: Sequence[Job], tally: Tally) -> None:
         pass
 
 

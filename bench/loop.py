@@ -105,9 +105,8 @@ class FederatedLoop:
 
     def _first(self) -> list[int]:
         everyone, places = list(range(self.fed.clients)), self.rules.schedule.concurrency
-        if not self.sync and places == self.fed.clients:
-            return everyone
-        return self.devices.draw(self.version, everyone, places)
+        full = not self.sync and places == self.fed.clients
+        return everyone if full else self.devices.draw(self.version, everyone, places)
 
     def _next(self, freed: list[int]) -> list[int]:
         """Who takes the freed places. All devices at work: the same ones; otherwise drawn from the idle, which in a
@@ -154,12 +153,12 @@ class FederatedLoop:
 
     def _launch(self, job: Job) -> None:
         job.id, self.next_job = self.next_job, self.next_job + 1
-        timeout = self.trips.setdefault(job.client, RoundTrip()).timeout
-        events = travel(job, self.devices, timeout, self.algo.retransmit, self.traffic.message)
+        trip = self.trips.get(job.client) or RoundTrip()
+        events = travel(job, self.devices, trip.timeout, self.algo.retransmit, self.traffic.message)
         for event in events:
             self.clock.push(event)
         self.jobs.add(job)
-        self.mail.post(job, sum(event.kind is Kind.MAIL for event in events))
+        self.mail.post(job, len(events) - 2)  # beside start and upload
 
     def _start(self, job: Job) -> None:
         """The download is complete and the inbox is read: from here on the job's inputs are fixed."""
@@ -178,8 +177,7 @@ class FederatedLoop:
         result = self._result(job)
         self._account(job, result, "lost")
         if what := result.not_finite:
-            self._drop(job, what, tally)
-            return
+            return self._drop(job, what, tally)
         assert result.end is not None
         number = self.dispatches[job.client]
         self.dispatches[job.client] += 1
@@ -230,20 +228,19 @@ class FederatedLoop:
         if "trace" in self.algo.need and self.trace is None:
             self.trace = TraceSums.zeros(self.fed.epochs, self.server["w"])
         rows = stack(jobs, self.algo, self.fed, self.sent, self.memory, self.personal)
-        numbers = [job.dispatch for job in jobs]
-        trained, evaluations = self.engine.train(self.algo, self.fed, rows, numbers, self.trace)
+        dispatch = [job.dispatch for job in jobs]
+        trained, evaluations = self.engine.train(self.algo, self.fed, rows, dispatch, self.trace)
         trained = carry(jobs, trained)
         store(jobs, self.algo, trained, self.algo.upload(rows, trained, self.fed), evaluations)
 
     def _arrive(self, job: Job, tally: Tally) -> None:
         result = self._result(job)
         self._account(job, result, "arrived")
-        if job.attempts == 1:  # Karn's rule: one cannot tell which attempt was answered
-            self.trips[job.client].observe(round_trip(job, self.devices))
+        if self.devices.population.loss and job.attempts == 1:  # Karn's rule: which attempt was answered is not known
+            self.trips.setdefault(job.client, RoundTrip()).observe(round_trip(job, self.devices))
         self.arrivals += job.count
         if what := result.not_finite:
-            self._drop(job, what, tally)
-            return
+            return self._drop(job, what, tally)
         tally.add(result.loss, self.samples[job.client] * job.count)
         self.memory.write(job.client, result.mine)
         self.arrived.append(job)
@@ -267,9 +264,7 @@ class FederatedLoop:
     def _aggregate(self, tally: Tally) -> None:
         jobs = sorted(self.arrived, key=lambda job: job.client)
         if jobs:  # all of a cohort may have been dropped
-            begin = time.perf_counter()
-            self._merge(jobs)
-            tally.aggregate_seconds += time.perf_counter() - begin
+            self._merge(jobs, tally)
         tally.staleness += [self.version - job.version for job in jobs]
         self.arrived, self.filled, self.trace = [], 0, None
         contributors = [job.client for job in jobs for _ in range(job.count)]
@@ -280,8 +275,10 @@ class FederatedLoop:
             self.sent.pop(unused, None)
         self._dispatch(contributors if again else self._next(contributors), again)
 
-    def _merge(self, jobs: Sequence[Job]) -> None:
+    def _merge(self, jobs: Sequence[Job], tally: Tally) -> None:
+        begin = time.perf_counter()
         self.server = self.algo.aggregate(self.server, self._updates(jobs), self.fed)
+        tally.aggregate_seconds += time.perf_counter() - begin
         if not self.server["w"].isfinite().all():
             raise Diverged(self.round + 1, None, "it is not finite although every update was")
 
