@@ -7,11 +7,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bench.seeding import constant, stream
+from bench.seeding import constant, stream, streams
 
 
 def about(text: str) -> dict[str, str]:
@@ -158,12 +159,17 @@ class Devices:
         tau_max = max(1, epochs - 1) if self.population.tau_max is None else self.population.tau_max
         return epochs + 1 - int(rng.integers(1, min(tau_max, epochs) + 1))
 
+    @cached_property
+    def _speeds(self) -> list[float]:
+        return [rng.random() for rng in streams(self.seed, "devices", [(client, 0) for client in range(self.clients)])]
+
+    @cached_property
+    def _links(self) -> list[float]:
+        return [rng.random() for rng in streams(self.seed, "links", [(client,) for client in range(self.clients)])]
+
     def compute_seconds(self, client: int, dispatch: int, version: int, steps: int) -> float:
         own = self.population
-        if own.redraw:
-            drawn = float(stream(self.seed, "devices", client, dispatch).random())
-        else:
-            drawn = constant(self.seed, "devices", client, 0)
+        drawn = float(stream(self.seed, "devices", client, dispatch).random()) if own.redraw else self._speeds[client]
         if own.seconds is not None:
             lo, hi = own.seconds
             return lo + (hi - lo) * drawn
@@ -188,7 +194,7 @@ class Devices:
         if given is None:
             return 0.0
         rates = given if isinstance(given, list) else [given]
-        drawn = constant(self.seed, "links", client)  # up and down alike: a device is near or far
+        drawn = self._links[client]  # up and down alike: a device is near or far
         return size / (1e6 * float(rates[int(drawn * len(rates))]))
 
     def lost(self, client: int, dispatch: int, what: str, number: int) -> bool:
