@@ -124,6 +124,7 @@ def test_fifty_steps_in_float32_stay_within_5e_6_of_eager():
     assert (here - start).abs().max() > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_fifty_steps_of_every_algorithm_stay_within_2e_5_of_eager(name):
     """Two rounds of 25 steps of float32, devices that are late among them; so do the clients' losses and traffic."""

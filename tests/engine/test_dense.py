@@ -56,7 +56,7 @@ def path(name: str, dtype: torch.dtype, engine: type, cached: int = crowd.CACHE)
     [
         pytest.param(torch.float32, 5e-6, crowd.CACHE, id="float32, stacked"),
         pytest.param(torch.float64, 1e-10, crowd.CACHE, id="float64, stacked"),
-        pytest.param(torch.float64, 1e-10, ALONE, id="float64, alone"),
+        pytest.param(torch.float64, 1e-10, ALONE, id="float64, alone", marks=pytest.mark.slow),
     ],
 )
 def test_every_algorithm_goes_autograds_way(name, dtype, tolerance, cached):
