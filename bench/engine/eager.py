@@ -30,8 +30,15 @@ class Eager(Engine):
         with torch.random.fork_rng(devices=[]):
             for k in group.active(epoch):
                 seed = stream(self.batches.seed, "dropout", group.clients[k], group.dispatch[k], epoch)
-                torch.manual_seed(int(seed.integers(2**63 - 1)))
+                self._seed(int(seed.integers(2**63 - 1)), group.w)
                 self._device(group, k, epoch, kernel.terms(rule, k, fed.lr, group.w.dtype, self.layout.views), fed)
+
+    @staticmethod
+    def _seed(number: int, w: Tensor) -> None:
+        """torch.manual_seed walks through the stack, which takes longer than a small local step."""
+        torch.default_generator.manual_seed(number)
+        if w.is_cuda:
+            torch.cuda.manual_seed(number)
 
     def gradient(self, w: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         bind(self.module, self.layout.views(w))
