@@ -70,7 +70,7 @@ class Record:
         extra = {
             "group": None,
             "command": shlex.join(["python", *sys.argv]),
-            "created": now.isoformat(timespec="seconds"),
+            "created": now.isoformat(timespec="microseconds"),
             "git_revision": git_revision(),  # result.json has that of its end: a resumed run may have met other code
         }
         text = yaml.safe_dump({**extra, **config}, sort_keys=False, allow_unicode=True)
@@ -178,15 +178,16 @@ def load(folder: Path) -> Run:
 
 
 def load_all(out: Path, group: str | None = None) -> list[Run]:
-    """Every run below `out` (of one multirun, if `group` names it; what is unreadable there is not of it)."""
+    """Every run below `out`, the oldest first (of one multirun, if `group` names it; what is unreadable is not of it)."""
     runs = []
-    for path in sorted(Path(out).glob("*/config.yaml")):
+    for path in Path(out).glob("*/config.yaml"):
         try:
             runs.append(load(path.parent))
         except UserError:
             if group is None:
                 raise
-    return [run for run in runs if group is None or run.config.get("group") == group]
+    chosen = [run for run in runs if group is None or run.config.get("group") == group]
+    return sorted(chosen, key=lambda run: (str(run.config.get("created")), run.id))
 
 
 def write_atomically(path: Path, text: str) -> None:
