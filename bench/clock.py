@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import heapq
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, NamedTuple
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from bench.seeding import constant, stream, streams
+
+if TYPE_CHECKING:
+    from bench.dispatch import Dispatch
 
 
 def about(text: str) -> dict[str, str]:
@@ -175,6 +180,14 @@ class Devices:
             return lo + (hi - lo) * drawn
         relative = math.pow(own.spread, drawn) if own.kinds is None else own.kinds[int(drawn * len(own.kinds))]
         return steps * own.seconds_per_step * relative
+
+    def times(self, sent: Dispatch) -> tuple[list[float], list[float]]:
+        """When the devices have trained, and when what they send arrives if nothing is lost."""
+        steps = map(operator.mul, sent.epochs, sent.steps_per_epoch)
+        seconds = map(self.compute_seconds, sent.client, sent.number, repeat(sent.version), steps)
+        finish = list(map(operator.add, sent.begins, seconds))
+        sending = (self.upload_seconds(client, sent.bytes_up) for client in sent.client)
+        return finish, list(map(operator.add, finish, sending))
 
     def upload_seconds(self, client: int, size: int) -> float:
         return self._link("up", client, size)

@@ -178,7 +178,7 @@ def load(folder: Path) -> Run:
 
 
 def load_all(out: Path, group: str | None = None) -> list[Run]:
-    """Every run below `out`, the oldest first (of one multirun, if `group` names it; what is unreadable is not of it)."""
+    """Every run below `out`, oldest first (of one multirun, if `group` names it; what is unreadable is not of it)."""
     runs = []
     for path in Path(out).glob("*/config.yaml"):
         try:

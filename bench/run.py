@@ -42,6 +42,7 @@ def run(
     is told the folder before training starts, `on_round` every round with its accuracy (None: not evaluated); what it
     raises ends the run.
     """
+    gc.collect()  # an earlier run of this process: its data hangs in cycles that Python would leave for long
     tracking.check(config["logger"])
     record = Record.reopen(resume) if resume else None
     logger, result, parts = None, None, None

@@ -1,10 +1,12 @@
 """The whole run on the bundled digits, through the real loop, in one process."""
 
+import gc
 import json
 import math
 import os
 import signal
 import sys
+import weakref
 
 import pytest
 
@@ -52,6 +54,25 @@ def advancing(monkeypatch, hook):
 
 def without_times(rows):
     return str([{key: value for key, value in row.items() if key not in TIMES} for row in rows])
+
+
+def test_a_process_keeps_nothing_of_its_earlier_runs(tmp_path, monkeypatch):
+    build, loops = module.build, []
+
+    def built(*arguments):
+        parts = build(*arguments)
+        loops.append(weakref.ref(parts.loop))
+        return parts
+
+    monkeypatch.setattr(module, "build", built)
+    gone = []
+    gc.disable()  # as if Python did not find it worthwhile
+    try:
+        for _ in range(2):
+            run(config(tmp_path, "algo=fedavg", "rounds=1"), on_record=lambda _: gone.append(loops[0]() is None))
+    finally:
+        gc.enable()
+    assert gone == [False, True]
 
 
 def test_the_result_says_what_was_done(tmp_path, capsys):
