@@ -181,13 +181,20 @@ class Devices:
         relative = math.pow(own.spread, drawn) if own.kinds is None else own.kinds[int(drawn * len(own.kinds))]
         return steps * own.seconds_per_step * relative
 
+    def downloaded(self, clients: Sequence[int], size: int, now: float) -> list[float]:
+        """When devices to which `size` bytes are sent now have them."""
+        if self.population.down is None:
+            return [now] * len(clients)
+        return [now + self.download_seconds(client, size) for client in clients]
+
     def times(self, sent: Dispatch) -> tuple[list[float], list[float]]:
         """When the devices have trained, and when what they send arrives if nothing is lost."""
         steps = map(operator.mul, sent.epochs, sent.steps_per_epoch)
         seconds = map(self.compute_seconds, sent.client, sent.number, repeat(sent.version), steps)
         finish = list(map(operator.add, sent.begins, seconds))
-        sending = (self.upload_seconds(client, sent.bytes_up) for client in sent.client)
-        return finish, list(map(operator.add, finish, sending))
+        if self.population.up is None:
+            return finish, finish
+        return finish, [at + self.upload_seconds(k, sent.bytes_up) for at, k in zip(finish, sent.client, strict=True)]
 
     def upload_seconds(self, client: int, size: int) -> float:
         return self._link("up", client, size)

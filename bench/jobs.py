@@ -59,9 +59,9 @@ class Learned:
     @property
     def finite(self) -> list[bool]:
         """Whether the whole of an update is."""
-        lowest, highest = torch.aminmax(self.upload.delta, dim=1)  # not a number if one is not
-        finite: list[bool] = (lowest.isfinite() & highest.isfinite()).tolist()
-        return finite
+        delta = self.upload.delta
+        finite: list[bool] = delta.sum(1).isfinite().tolist()  # so are its terms then; a sum may overflow
+        return [fine or bool(delta[k].isfinite().all()) for k, fine in enumerate(finite)]
 
     def mine(self, algo: Algorithm) -> State:
         """What the devices will remember."""

@@ -142,7 +142,7 @@ class FederatedLoop:
             count=[counts[client] for client in clients],
             epochs=self.devices.grant(self.version, clients, numbers, self.fed.epochs, self.sync_stragglers),
             steps_per_epoch=[self.engine.batches.steps_per_epoch(client) for client in clients],
-            begins=[self.clock.now + self.devices.download_seconds(client, down) for client in clients],
+            begins=self.devices.downloaded(clients, down, self.clock.now),
             version=self.version,
             time=self.clock.now,
             layers=layers.tolist(),

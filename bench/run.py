@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from bench import facts, forecast, tracking
 from bench.assemble import Parts, build
 from bench.errors import Diverged
+from bench.machine import rare_collections
 from bench.metrics import MB, rounds_to_target
 from bench.progress import Progress, duration, roughly
 from bench.record import COLUMNS, TIMES, Record, Row
@@ -63,7 +64,7 @@ def run(
         expected = _forecast(config, parts, record, smaller)
         logger = tracking.start(config, record.folder)
         try:
-            with _rare_collections():
+            with rare_collections():
                 _fit(config, parts, record, logger, on_round)
         except Diverged as error:
             facts_so_far = _result(config, parts, record) | {"forecast": expected}
@@ -85,19 +86,6 @@ def run(
             record.close()
     print(_last_lines(result, record.folder), flush=True)
     return result
-
-
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Jobs in flight are many and live long: looking through them again and again took a third of the clock's time."""
-    before = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(50_000)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
 
 
 def _forecast(
