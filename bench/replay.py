@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from bench import check, facts
 from bench.errors import Diverged, Parser, UserError
+from bench.metrics_csv import Row
 from bench.progress import Progress
-from bench.record import TIMES, Row, Run, load
+from bench.record import TIMES, Run, read
 
 if TYPE_CHECKING:  # torch takes two seconds, and the record may still be refused
     from bench.loop import FederatedLoop
@@ -21,7 +22,7 @@ if TYPE_CHECKING:  # torch takes two seconds, and the record may still be refuse
 def main(argv: Sequence[str]) -> int:
     parser = Parser("python -m bench replay", description=__doc__)
     parser.add_argument("run", type=Path, help="the folder of a finished run, runs/<id>")
-    run = load(parser.parse_args(argv).run)
+    run = read(parser.parse_args(argv).run)
     if run.result is None:
         raise UserError(f"{run.folder} is {run.status}, so there is no result to compare with: see resume=.")
     check.recorded(run)

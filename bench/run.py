@@ -18,8 +18,9 @@ from bench import facts, forecast, tracking
 from bench.assemble import Parts, build
 from bench.errors import Diverged
 from bench.metrics import MB, rounds_to_target
+from bench.metrics_csv import Row
 from bench.progress import Progress, duration, roughly
-from bench.record import COLUMNS, TIMES, Record, Row
+from bench.record import COLUMNS, TIMES, Record
 from bench.timeline import Log
 
 if TYPE_CHECKING:  # Lightning takes seven seconds, and assembling may still refuse the config

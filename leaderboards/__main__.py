@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.errors import Parser, UserError, guarded, unknown
-from bench.record import load_all
+from bench.record import read_all
 from leaderboards.tables import aligned, leaderboard
 
 
@@ -54,7 +54,7 @@ def _parser() -> Parser:
 
 
 def _table(args: Namespace) -> None:
-    runs = load_all(args.runs, args.group)
+    runs = read_all(args.runs, args.group)
     if not runs:
         raise UserError(
             f"There are no runs in {args.runs}; make some with python bench.py, or name another with --runs."

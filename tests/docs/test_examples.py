@@ -15,7 +15,7 @@ import pytest
 from bench.custom import load_file
 from bench.main import command, plan, store
 from bench.own_files import arguments
-from bench.record import load_all
+from bench.record import read_all
 from bench.registry import borrowed, classes
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -47,7 +47,7 @@ def test_the_command_runs(line: str, tmp_path: Path) -> None:
     for key in keys:
         runs *= len(key.split(",")) if "-m" in keys and key.partition("=")[0] in ("algo", "seed") else 1
     assert command([*keys, "rounds=2", "logger=none"]) == 0
-    found = load_all(tmp_path / "runs")
+    found = read_all(tmp_path / "runs")
     assert [run.status for run in found] == ["finished"] * runs
     for run in found:
         assert run.config["command"] == shlex.join(["python", "bench.py", *keys, "rounds=2", "logger=none"])
@@ -71,7 +71,7 @@ def test_the_check_fails_for_another_momentum(monkeypatch: pytest.MonkeyPatch) -
 def test_the_module_learns_the_table(tmp_path: Path) -> None:
     keys = ["dataset=docs/examples/cancer.py", "model=custom", "model.target=docs/examples/tabular.py:TabularNet"]
     assert command([*keys, "rounds=8", "logger=none"]) == 0
-    (run,) = load_all(tmp_path / "runs")
+    (run,) = read_all(tmp_path / "runs")
     result = json.loads((run.folder / "result.json").read_text())
     assert result["final_accuracy"] > 0.9
     target = f"{tmp_path}/docs/examples/tabular.py:TabularNet"
@@ -84,7 +84,7 @@ def test_the_module_learns_the_table(tmp_path: Path) -> None:
 def test_fedavgm_without_momentum_is_fedavg(tmp_path: Path) -> None:
     for keys in (["algo=docs/examples/fedavgm.py", "algo.beta=0"], ["algo=fedavg"]):
         assert command([*keys, "rounds=2", "logger=none"]) == 0
-    first, second = load_all(tmp_path / "runs")
+    first, second = read_all(tmp_path / "runs")
     assert first.result and second.result
     assert first.result["weights_sha256"] == second.result["weights_sha256"]
 
