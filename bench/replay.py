@@ -24,7 +24,10 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("run", type=Path, help="the folder of a finished run, runs/<id>")
     run = read(parser.parse_args(argv).run)
     if run.result is None:
-        raise UserError(f"{run.folder} is {run.status}, so there is no result to compare with: see resume=.")
+        raise UserError(
+            f"{run.folder} is {run.status}, so there is no result to compare with; once it is interrupted, "
+            f"python bench.py resume={run.folder} goes on."
+        )
     check.recorded(run)
     rows, sha = _again(run)
     same = sha == run.result["weights_sha256"]
