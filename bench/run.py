@@ -253,5 +253,5 @@ def _last_lines(result: Mapping[str, Any], folder: Path) -> str:
         f"accuracy {100 * result['final_accuracy']:.2f} % (best {100 * result['best_accuracy']:.2f} %), {when}\n"
         f"{duration(training)} of training, {1000 * result['seconds_per_round']:.0f} ms a round; "
         f"{result['upload_bytes'] / MB:.1f} MB up, {result['download_bytes'] / MB:.1f} MB down{peer}\n"
-        f"{folder}    python -m bench timeline {folder} draws it"
+        f"{folder}" + ("" if result["group"] else f"\nTo see who trained when: python -m bench timeline {folder}")
     )
