@@ -61,7 +61,7 @@ def method(name: str, cls: type[Algorithm], verdicts: list[Verdict]) -> str:
     rest = re.sub(r"(?<=:\n)(?=- )", "\n", rest.strip())  # Markdown begins a list after an empty line
     parts = [f"# {name}", title, rest]
     if formulas := row("The formulas", name):
-        parts += ["## Formula", formulas]
+        parts += ["## Formula", formulas, "The symbols are those of [all methods](../methods.md#the-formulas)."]
     parts += ["## What it uses of the interface", row("What each method", name) or own_hooks(cls)]
     if rows := [f"| `algo.{f.name}` | {f.default} | {bounds(f.metadata)} |" for f in fields(cls)]:
         parts += ["## Fields", "| field | default | bounds |\n|---|---|---|\n" + "\n".join(rows)]
