@@ -19,8 +19,9 @@ from bench.assemble import Parts, build
 from bench.errors import Diverged
 from bench.machine import rare_collections
 from bench.metrics import MB, rounds_to_target
+from bench.metrics_csv import Row
 from bench.progress import Progress, duration, roughly
-from bench.record import COLUMNS, TIMES, Record, Row
+from bench.record import COLUMNS, TIMES, Record
 from bench.timeline import Log
 
 if TYPE_CHECKING:  # Lightning takes seven seconds, and assembling may still refuse the config
@@ -241,5 +242,5 @@ def _last_lines(result: Mapping[str, Any], folder: Path) -> str:
         f"accuracy {100 * result['final_accuracy']:.2f} % (best {100 * result['best_accuracy']:.2f} %), {when}\n"
         f"{duration(training)} of training, {1000 * result['seconds_per_round']:.0f} ms a round; "
         f"{result['upload_bytes'] / MB:.1f} MB up, {result['download_bytes'] / MB:.1f} MB down{peer}\n"
-        f"{folder}"
+        f"{folder}" + ("" if result["group"] else f"\nTo see who trained when: python -m bench timeline {folder}")
     )

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.errors import UserError
-from bench.record import Run, load_all, write_atomically
+from bench.record import Run, read_all, write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMON = (
@@ -111,7 +111,7 @@ def run_now(root: Path = ROOT) -> Runs:
             raise RunFailed(f"bench.py -m {' '.join(PLANS[broken[0]] + COMMON)}\n{text[-2000:]}")
         found: Runs = {}
         for plan in PLANS:
-            for run in load_all(Path(temporary) / plan):
+            for run in read_all(Path(temporary) / plan):
                 found.setdefault(run.config["algo"]["name"], {})[plan] = trajectory(run)
     return dict(sorted(found.items()))
 
