@@ -1,7 +1,5 @@
 """The estimate that is made before a run, against numbers worked out by hand."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -62,14 +60,6 @@ def test_the_network_is_outlined_without_its_numbers():
     net = budget.outline(config, create(config["dataset"]).load())
     assert sum(p.numel() for p in net.parameters()) == 10**9 * (64 + 1 + 10) + 10
     assert all(p.is_meta for p in net.parameters())
-
-
-def test_what_the_machine_has(monkeypatch):
-    assert 1e7 < budget.available(torch.device("cpu")) < 1e15
-    limit = 1024 * budget._line(Path("/proc/self/status"), "VmSize:") + 1e6
-    monkeypatch.setattr(budget.resource, "getrlimit", lambda what: (limit, limit))
-    assert budget.available(torch.device("cpu")) <= 1e6
-    assert budget.free_disk(Path("not/there/yet")) == pytest.approx(budget.free_disk(Path()), rel=0.1)
 
 
 @pytest.mark.parametrize(

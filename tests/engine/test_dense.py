@@ -12,6 +12,7 @@ from torch import nn
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule
 from bench import assemble
 from bench.batches import Batches
+from bench.classifier import Classifier
 from bench.engine import crowd
 from bench.engine.dense import Dense, linears
 from bench.engine.eager import Eager
@@ -81,22 +82,6 @@ class Ruled(Algorithm):
 
         r = self.rule
         return LocalRule(mine(r.lr), mine(r.scale), mine(r.prox), mine(r.drift), r.mask, r.sam)
-
-
-class Classifier(nn.Module):
-    """LocalModule without Lightning."""
-
-    classifier = True
-
-    def __init__(self, net):
-        super().__init__()
-        self.net = net
-
-    def forward(self, x):
-        return self.net(x)
-
-    def training_step(self, batch, batch_idx):
-        return nn.functional.cross_entropy(self.net(batch[0]), batch[1], reduction="none")
 
 
 class Problem:
