@@ -245,7 +245,7 @@ def test_fresh_and_whole_it_is_fedavg(tvw, samples):
 
 
 def test_bad_values_get_a_sentence():
-    with pytest.raises(ValueError, match=r"algo\.tvw is one of exp, inv, log, none, not 'linear'"):
+    with pytest.raises(ValueError, match=r"algo\.tvw is exp, inv, log or none, not 'linear'"):
         Fed2A(tvw="linear")
     with pytest.raises(ValueError, match=r"algo\.D=11 of the algo\.P=10"):
         Fed2A(D=11)
