@@ -221,7 +221,7 @@ BAD: dict[str, tuple[str, str, list[str]]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_one_sentence(
+def test_a_file_that_cannot_be_used_is_refused_in_one_sentence(
     case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text, line, words = BAD[case]
