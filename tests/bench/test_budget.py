@@ -18,7 +18,7 @@ def estimate(*keys):
     return budget.estimate(config, loaded, samples, budget.outline(config, loaded), torch.device("cpu"))
 
 
-def test_fedavg():
+def test_the_memory_of_fedavg_is_what_its_shapes_add_up_to():
     memory, disk = estimate("algo=fedavg", "cohort=10")
     assert memory["the model"] == 6 * P  # with gradients and the next server state
     assert memory["the data"] == 1797 * (64 + 8)
@@ -42,7 +42,7 @@ def test_workers_hold_what_they_do_not_share_and_the_jobs_on_their_way():
     assert estimate("algo=fedavg", "cohort=10")[0]["1 workers"] == 0
 
 
-def test_versions_in_flight():
+def test_asynchronous_devices_keep_the_versions_they_downloaded():
     memory, _ = estimate("algo=fedasync", "engine.batch=2")
     assert memory["20 versions in flight"] == 20 * P and memory["4 trained models"] == 4 * P
     assert estimate("algo=fedavg")[0]["1 versions in flight"] == P

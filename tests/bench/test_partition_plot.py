@@ -39,7 +39,7 @@ def test_the_map_has_a_column_for_each_client_and_a_row_for_each_label(monkeypat
     assert heat.get_title() == "two clients"
 
 
-def test_file_and_remark(tmp_path, capsys):
+def test_the_file_can_be_chosen_and_a_remark_is_printed(tmp_path, capsys):
     keys = ["dataset=digits", "partition=ranges", "clients=20", "cohort=5", "partition.overlap=false"]
     sizes = ["partition.n_min=100", "partition.n_max=140", "partition.c_min=2", "partition.c_max=4"]
     assert main(["partition", *keys, *sizes, "--png", "deal.png"]) == 0

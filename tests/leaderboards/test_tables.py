@@ -29,7 +29,7 @@ def test_one_seed_has_no_interval():
     assert "±" not in leaderboard([make()])
 
 
-def test_best_method_first():
+def test_the_best_method_comes_first():
     table = leaderboard([make("fedavg", accuracy=0.8), make("scaffold", accuracy=0.9)])
     assert table.index("scaffold") < table.index("fedavg")
 
