@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from algorithms.base import Algorithm, Fed, Schedule, State, Updates
-
-CHOICES = {"tvw": "exp inv log none", "distance": "cosine correlation euclidean", "stimuli": "train test"}
+from algorithms.ops import one_of
 
 
 def plu_sends_deep(t: int, P: int, D: int) -> bool:
@@ -68,9 +67,8 @@ class Fed2A(Algorithm):
     stimuli: str = "train"  # the paper: test
 
     def __post_init__(self) -> None:
-        for name, allowed in CHOICES.items():
-            if getattr(self, name) not in allowed.split():
-                raise ValueError(f"algo.{name} is one of {allowed.replace(' ', ', ')}, not {getattr(self, name)!r}")
+        one_of(self, tvw=("exp", "inv", "log", "none"), distance=("cosine", "correlation", "euclidean"))
+        one_of(self, stimuli=("train", "test"))
         if self.D > self.P:
             raise ValueError(f"algo.D={self.D} of the algo.P={self.P} rounds of a period is not possible")
 

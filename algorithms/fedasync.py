@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Schedule, State, Updates
-from algorithms.ops import staleness_decay
+from algorithms.ops import one_of, staleness_decay
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +27,7 @@ class FedAsync(Algorithm):
     mu: float = field(default=0.005, metadata={"min": 0})  # the paper's rho
 
     def __post_init__(self) -> None:
-        if self.staleness not in ("const", "poly", "hinge"):
-            raise ValueError(f"algo.staleness is const, poly or hinge, not {self.staleness!r}")
+        one_of(self, staleness=("const", "poly", "hinge"))
 
     def schedule(self, fed: Fed) -> Schedule:
         return Schedule(fed.clients, 1)

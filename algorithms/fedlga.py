@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule, State, Trained, Updates, Upload
+from algorithms.ops import one_of
 
 
 def approximate(delta: Tensor, g: Tensor, gap: Tensor, scale: float) -> Tensor:
@@ -37,8 +38,7 @@ class FedLGA(Algorithm):
     gradient: str = "update"
 
     def __post_init__(self) -> None:
-        if self.gradient not in ("update", "last"):
-            raise ValueError(f"algo.gradient is update or last, not {self.gradient!r}")
+        one_of(self, gradient=("update", "last"))
         if isinstance(self.scale, str) and self.scale not in ("eta_l", "-eta_l"):
             raise ValueError(f"algo.scale is a number, eta_l or -eta_l, not {self.scale!r}")
 

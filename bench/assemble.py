@@ -30,7 +30,7 @@ from bench.machine import keep_memory
 from bench.models.custom import try_out
 from bench.prerun import Prerun
 from bench.registry import create
-from bench.schedule import rules
+from bench.schedule import constants, rules
 from bench.seeding import stream
 from bench.services import LayerOutputs
 from datamodules.base import Loaded
@@ -96,13 +96,7 @@ class Ground:
             local_unit=config["local_unit"],
         )
         fed = Fed(
-            clients=config["clients"],
-            cohort=config["cohort"],
-            rounds=config["rounds"],
-            epochs=config["epochs"],
-            lr=config["lr"],
-            momentum=config["momentum"],
-            decay=config["weight_decay"],
+            **constants(config),
             samples=w0.new_tensor([len(c) for c in self.clients]),
             layout=layout,
             layer_outputs=LayerOutputs(module, layout, loaded, inputs),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import resource
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +18,8 @@ from bench.engine import count
 from bench.errors import UserError
 from bench.flat import Layout
 from bench.registry import create
-from bench.schedule import rules
+from bench.resources import available, free_disk
+from bench.schedule import constants, rules
 from bench.seeding import stream
 from datamodules.base import Loaded, Split
 
@@ -73,9 +72,7 @@ def estimate(
     """Bytes of memory and of disk, by what they are for: the most that the engine, loop and record hold at once."""
     algo: Algorithm = create(config["algo"])
     layout = Layout(net.to("meta"))
-    names = ("clients", "cohort", "rounds", "epochs", "lr", "momentum")
-    constants = {name: config[name] for name in names} | {"decay": config["weight_decay"]}
-    fed = Fed(**constants, samples=torch.empty(len(samples), device="meta"), layout=layout)
+    fed = Fed(**constants(config), samples=torch.empty(len(samples), device="meta"), layout=layout)
     size, plan = _sizes(algo, fed), rules(config, algo, fed)
     sync = plan.schedule.concurrency == plan.schedule.buffer
     places = plan.schedule.concurrency
@@ -111,31 +108,6 @@ def estimate(
     checkpoints = 2.0 * kept  # the old one stays until the new one is complete
     metrics = 300.0 * min(plan.rounds, 10**6)
     return memory, {"checkpoints": checkpoints, "metrics": metrics, "traces of the pre-run": float(size.prerun)}
-
-
-def available(device: torch.device) -> float:
-    """Bytes that this process can still take; infinity where the system does not say."""
-    if device.type == "cuda":
-        return float(torch.cuda.mem_get_info(device)[0])
-    limits = [_line(Path("/proc/meminfo"), "MemAvailable:") * 1024]
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit != resource.RLIM_INFINITY:
-        limits.append(limit - _line(Path("/proc/self/status"), "VmSize:", 0.0) * 1024)
-    group = Path("/sys/fs/cgroup")  # of a container; its page cache can be given up
-    limits.append(
-        _line(group / "memory.max")
-        - _line(group / "memory.current", default=0.0)
-        + _line(group / "memory.stat", "inactive_file", 0.0)
-    )
-    return max(0.0, min(limits))
-
-
-def free_disk(out: Path) -> float:
-    place = out.absolute()
-    while not place.exists():
-        place = place.parent
-    usage = shutil.disk_usage(place)
-    return float(usage.free) if usage.total else math.inf  # /proc and its like have no size
 
 
 def _compare(what: str, need: Need, there: float, advice: str) -> None:
@@ -214,14 +186,3 @@ def _input_bytes(config: Mapping[str, Any], loaded: Loaded, samples: Sequence[in
     """One batch as floats, before and after it is normalised."""
     largest: int = min(config["batch_size"], max(samples))
     return 8 * math.prod(loaded.shape) * largest
-
-
-def _line(path: Path, name: str = "", default: float = math.inf) -> float:
-    """The number that follows a name in one of the system's files, or the only one in it."""
-    try:
-        for line in path.read_text(encoding="ascii").splitlines():
-            if line.startswith(name):
-                return float(line.removeprefix(name).split()[0])
-    except (OSError, ValueError, IndexError):
-        pass
-    return default

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import copy
 import random
-import resource
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,6 +28,7 @@ from bench.jobs import Job, Learned, Result
 from bench.loop import FederatedLoop
 from bench.mail import Letter
 from bench.progress import roughly
+from bench.resources import peak_memory
 from bench.tally import Tally
 
 QUIET = 60.0  # seconds; a shorter run begins without a word
@@ -212,15 +211,6 @@ def _memory(parts: Parts) -> float:
         return sum(parts.memory.values())
     there = {"the model", "the data", "the program"}
     return peak_memory() + sum(size for name, size in parts.memory.items() if name not in there)
-
-
-def peak_memory() -> int:
-    """Bytes of this process, up to now. Linux knows it exactly; getrusage's is not below that of the process that
-    started this one."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        return 1024 * int(status.read_text().partition("VmHWM:")[2].split()[0])
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _copy(loop: FederatedLoop, kind: Callable[..., Copy]) -> Copy:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 BYTES_PER_PARAMETER = 4
 MB = 2**20
 GB = 2**30
+PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 
 
 def rounds_to_target(accuracy: Iterable[float], target: float) -> int | None:
@@ -31,3 +32,14 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float | None]:
 
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
     return mean, float(stdtrit(n - 1, 0.975)) * deviation / math.sqrt(n)
+
+
+def interval_text(values: Sequence[float], form: str) -> str:
+    """Mean and half-width for people, as in 61.2 ± 0.8; `form` is that of both numbers."""
+    mean, half = mean_interval(values)
+    return format(mean, form) if half is None else f"{mean:{form}} {PLUS_MINUS} {half:{form}}"
+
+
+def missed_text(missed: int, seeds: int, word: str = "never") -> str:
+    """Of what some seeds have no number for: a mean over the others would flatter."""
+    return word if seeds == 1 else f"{word} ({missed} of {seeds})"

@@ -9,27 +9,13 @@ import datamodules._ops  # noqa: F401  # before Lightning
 
 # isort: split
 import pytorch_lightning as pl
-from torch import Tensor, nn
+from torch import nn
 
-from bench.batches import Batch
+from bench.classifier import Classifier
 
 
-class LocalModule(pl.LightningModule):
-    """A classifier with one cross-entropy per sample; the optimiser belongs to the federated method."""
-
-    classifier = True  # the loss is the cross-entropy of `net`: engines need not ask autograd
-
-    def __init__(self, net: nn.Module) -> None:
-        super().__init__()
-        self.net = net
-
-    def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.net(x)
-        return logits
-
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        x, y = batch
-        return nn.functional.cross_entropy(self.net(x), y, reduction="none")
+class LocalModule(Classifier, pl.LightningModule):
+    """The classifier for all that expects Lightning; no Trainer runs it."""
 
 
 def local_module(model: Mapping[str, Any], net: nn.Module) -> nn.Module:

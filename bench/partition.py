@@ -23,6 +23,7 @@ def main(argv: Sequence[str]) -> int:
     # imported here, since bench.main imports nearly everything
     from bench.main import plan, store
     from bench.registry import create
+    from bench.resolve import call
     from bench.seeding import stream
 
     store()
@@ -33,10 +34,7 @@ def main(argv: Sequence[str]) -> int:
     counts = np.array([np.bincount(labels[part], minlength=loaded.classes) for part in parts])
     distance = wasserstein(counts, np.bincount(labels, minlength=loaded.classes))
     target = options.png or Path(f"partition-{config['dataset']['name']}-{config['protocol']}.png")
-    fields = ", ".join(
-        f"{k}={v}" for k, v in config["partition"].items() if k not in ("name", "_target_") and v is not None
-    )
-    title = f"{config['dataset']['name']} ({loaded.source.partition(':')[0]}), {config['partition']['name']}({fields})"
+    title = f"{config['dataset']['name']} ({loaded.source.partition(':')[0]}), {call(config['partition'])}"
     _draw(counts, distance, title, target)
     sizes, held = counts.sum(axis=1), (counts > 0).sum(axis=1)
     print(f"data       {title}")

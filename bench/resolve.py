@@ -77,11 +77,11 @@ def describe(config: Mapping[str, Any]) -> list[str]:
     paper = "" if scale == "paper" else " (add scale=paper for the paper's)"
     draw = f"{config['cohort']} of {config['clients']} clients a round"
     return [
-        f"algorithm  {_call(algo)} on {dataset}, seed {config['seed']}, {config['rounds']} rounds",
+        f"algorithm  {call(algo)} on {dataset}, seed {config['seed']}, {config['rounds']} rounds",
         f"protocol   {protocol} ({why})",
         f"scale      {scale}{paper}",
-        f"partition  {_call(config['partition'])}, {draw}",
-        f"model      {_call(config['model'])}",
+        f"partition  {call(config['partition'])}, {draw}",
+        f"model      {call(config['model'])}",
     ]
 
 
@@ -192,7 +192,8 @@ def _uses_gpu(device: str) -> bool:
     return torch.cuda.is_available()
 
 
-def _call(node: Mapping[str, Any]) -> str:
+def call(node: Mapping[str, Any]) -> str:
+    """The option with its fields, for people: dirichlet(alpha=0.3, min_size=10)."""
     inner = ", ".join(f"{k}={v}" for k, v in node.items() if k not in ("name", "_target_") and v is not None)
     return f"{node['name']}({inner})"
 

@@ -22,6 +22,7 @@ from bench.metrics import MB, rounds_to_target
 from bench.metrics_csv import Row
 from bench.progress import Progress, duration, roughly
 from bench.record import COLUMNS, TIMES, Record
+from bench.resources import peak_memory
 from bench.timeline import Log
 
 if TYPE_CHECKING:  # Lightning takes seven seconds, and assembling may still refuse the config
@@ -215,7 +216,7 @@ def _result(config: Mapping[str, Any], parts: Parts, record: Record) -> dict[str
         "peer_bytes": last["bytes_peer"],
         "gradient_evaluations": last["gradient_evaluations"],
         "prerun": parts.prerun.cost,
-        "peak_memory_bytes": forecast.peak_memory(),
+        "peak_memory_bytes": peak_memory(),
         "report": {name: value for name, value in last.items() if name not in common},
         "data": parts.data,
         "model": parts.model,

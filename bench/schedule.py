@@ -66,7 +66,11 @@ def rules(config: Mapping[str, Any], algo: Algorithm, fed: Fed) -> Rules:
 
 def check(config: Mapping[str, Any], algo: Algorithm) -> None:
     """The same refusals before there are data or a model: a schedule depends on neither."""
-    names = ("clients", "cohort", "rounds", "epochs", "lr", "momentum")
-    constants = {name: config[name] for name in names}
     samples = torch.ones(config["clients"])
-    rules(config, algo, Fed(**constants, decay=config["weight_decay"], samples=samples, layout=Layout(nn.Linear(1, 1))))
+    rules(config, algo, Fed(**constants(config), samples=samples, layout=Layout(nn.Linear(1, 1))))
+
+
+def constants(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of Fed that are keys of the run."""
+    names = ("clients", "cohort", "rounds", "epochs", "lr", "momentum")
+    return {name: config[name] for name in names} | {"decay": config["weight_decay"]}

@@ -62,6 +62,7 @@ class Script(Devices):
     cohorts: Sequence[Sequence[int]] | None = None
     steps: np.ndarray | None = None  # [rounds, N]
     seconds: np.ndarray | None = None  # [rounds, N]
+    epochs: int = 1  # of a device that is no straggler
 
     def _at(self, table: Any, version: int) -> Any:
         return table[min(version, len(table) - 1)]  # beyond the last round nothing is trained any more
@@ -151,11 +152,37 @@ def quadratic(
     key = {**KEYS, **keys}
     method = _method(algo, fields)
     a, bias, start, weight = (torch.as_tensor(np.asarray(v), dtype=torch.float64) for v in (A, b, w0, samples))
-    clients = len(a)
+    script = _script(len(a), rounds, cohorts, steps, 1.0 if seconds is None else seconds, key)
+    module = Quadratic(a, bias, start, key["deep"])
+    layout = Layout(module)
+    fed = Fed(
+        clients=len(a),
+        cohort=key["cohort"] or (len(cohorts[0]) if cohorts is not None else len(a)),
+        rounds=rounds,
+        epochs=script.epochs,
+        lr=lr,
+        momentum=key["momentum"],
+        decay=key["weight_decay"],
+        samples=weight,
+        layout=layout,
+    )
+    rules = _rules(method.schedule(fed), key)
+    engine, start = Eager(module, layout, _batches(len(a), key["seed"])), layout.flatten(trainable(module))
+
+    def prerun(recorder: Algorithm) -> FederatedLoop:
+        return FederatedLoop(recorder, fed, engine, script, replace(rules, rounds=rounds), start)
+
+    fed = replace(fed, trace=Prerun(prerun))
+    return _traced(FederatedLoop(method, fed, engine, script, rules, start), rounds)
+
+
+def _script(
+    clients: int, rounds: int, cohorts: Sequence[Sequence[int]] | None, steps: Any, seconds: Any, key: dict[str, Any]
+) -> Script:
     if rounds < 1:
         raise ValueError(f"rounds is at least 1, not {rounds}")
     table = _table(steps, "steps", rounds, clients, np.int64)
-    times = _table(1.0 if seconds is None else seconds, "seconds", rounds, clients, np.float64)
+    times = _table(seconds, "seconds", rounds, clients, np.float64)
     if cohorts is not None and (
         len(cohorts) < rounds or any(not len(c) or min(c) < 0 or max(c) >= clients for c in cohorts)
     ):
@@ -163,57 +190,31 @@ def quadratic(
     epochs = int(table.max() if key["epochs"] is None else key["epochs"])
     if table.min() < 1 or table.max() > epochs or times.min() <= 0:
         raise ValueError("steps lie between 1 and `epochs`, seconds above 0")
-    module = Quadratic(a, bias, start, key["deep"])
-    layout = Layout(module)
-    fed = Fed(
-        clients=clients,
-        cohort=key["cohort"] or (len(cohorts[0]) if cohorts is not None else clients),
-        rounds=rounds,
-        epochs=epochs,
-        lr=lr,
-        momentum=key["momentum"],
-        decay=key["weight_decay"],
-        samples=weight,
-        layout=layout,
+    population = Population(**key["devices"])
+    return Script(
+        clients, key["seed"], key["sampling"], population, cohorts=cohorts, steps=table, seconds=times, epochs=epochs
     )
-    own = method.schedule(fed)
-    schedule = Schedule(key["concurrency"] or own.concurrency, key["buffer"] or own.buffer)
-    index = torch.arange(clients)
-    batches = Batches(
-        index,
-        index,
-        [np.array([i]) for i in range(clients)],
-        lambda x: x,
-        batch_size=1,
-        classes=clients,
-        seed=key["seed"],
-        local_unit="step",
-    )
-    script = Script(
-        clients,
-        key["seed"],
-        key["sampling"],
-        Population(**key["devices"]),
-        cohorts=cohorts,
-        steps=table,
-        seconds=times,
-    )
-    rules = Rules(
-        schedule,
-        rounds=sys.maxsize,  # counted here, in aggregations
+
+
+def _batches(clients: int, seed: int) -> Batches:
+    """One sample each, its own number; a pass over it is a step."""
+    index, own = torch.arange(clients), [np.array([i]) for i in range(clients)]
+    return Batches(index, index, own, lambda x: x, batch_size=1, classes=clients, seed=seed, local_unit="step")
+
+
+def _rules(own: Schedule, key: dict[str, Any]) -> Rules:
+    return Rules(
+        Schedule(key["concurrency"] or own.concurrency, key["buffer"] or own.buffer),
+        rounds=sys.maxsize,  # counted by `quadratic`, in aggregations
         weighting=key["weighting"],
         aggregation=key["aggregation"],
         on_divergence=key["on_divergence"],
         arrivals_per_round=1,
         batch=key["batch"],
     )
-    engine, start = Eager(module, layout, batches), layout.flatten(trainable(module))
 
-    def prerun(recorder: Algorithm) -> FederatedLoop:
-        return FederatedLoop(recorder, fed, engine, script, replace(rules, rounds=rounds), start)
 
-    fed = replace(fed, trace=Prerun(prerun))
-    loop = FederatedLoop(method, fed, engine, script, rules, start)
+def _traced(loop: FederatedLoop, rounds: int) -> Trace:
     ws = [loop.server["w"].clone()]
     rows = []
     while loop.version < rounds:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import netrc
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlparse
 
 from bench.errors import UserError
+from bench.weights_and_biases import begin, has_key
 
 if TYPE_CHECKING:
     from pytorch_lightning.loggers import WandbLogger
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 def check(logger: Mapping[str, Any]) -> None:
     """Refuse an online run that could not log in; wandb itself would ask on the terminal."""
-    if logger.get("mode") == "online" and not _has_key():
+    if logger.get("mode") == "online" and not has_key():
         raise UserError(
             f"logger={logger['name']} needs a W&B key: set WANDB_API_KEY or run `wandb login`, "
             "or leave the key logger out to log offline."
@@ -30,13 +29,12 @@ def start(config: Mapping[str, Any], folder: Path) -> WandbLogger | None:
     if logger["mode"] == "disabled":
         return None
     import datamodules._ops  # noqa: F401  # isort: skip
-    import wandb
     from pytorch_lightning.loggers import WandbLogger
 
     home = folder.resolve() / "wandb"
     os.environ["WANDB_CACHE_DIR"] = str(home / "cache")
     os.environ["WANDB_DATA_DIR"] = str(home / "data")
-    run = wandb.init(
+    run = begin(
         project=logger["project"],
         id=folder.name,
         name=folder.name,
@@ -44,23 +42,8 @@ def start(config: Mapping[str, Any], folder: Path) -> WandbLogger | None:
         dir=home.parent,
         mode=logger["mode"],
         config=dict(config),
-        reinit="finish_previous",
         resume="allow" if logger["mode"] == "online" else None,
-        settings=wandb.Settings(
-            silent=True,
-            show_warnings=False,
-            console="off",
-            save_code=False,
-            disable_git=True,
-            disable_job_creation=True,
-            x_save_requirements=False,
-            x_disable_stats=True,
-            x_disable_meta=True,
-            x_disable_machine_info=True,
-        ),
     )
-    run.define_metric("round")
-    run.define_metric("*", step_metric="round")
     return WandbLogger(experiment=run)
 
 
@@ -73,13 +56,3 @@ def finish(logger: WandbLogger | None, result: Mapping[str, Any] | None) -> None
         logger.log_table("results", columns=list(row), data=[list(row.values())])
         logger.experiment.summary.update(dict(result))
     logger.experiment.finish(exit_code=0 if result is not None else 1)
-
-
-def _has_key() -> bool:
-    if os.environ.get("WANDB_API_KEY"):
-        return True
-    host = urlparse(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname
-    try:
-        return netrc.netrc(os.environ.get("NETRC")).authenticators(host or "") is not None
-    except (OSError, netrc.NetrcParseError):
-        return False

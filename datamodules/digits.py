@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from datamodules.base import Loaded, Split
 from datamodules.synthetic import _Known
@@ -39,9 +41,7 @@ class Digits(_Known):
         return "sklearn (bundled)"
 
     def read(self) -> Loaded:
-        from sklearn.datasets import load_digits
-
-        images, labels = load_digits(return_X_y=True)
+        images, labels = _bundled()
         # RandomState, whose stream numpy has frozen for good: this split must never change
         order = np.random.RandomState(0).permutation(len(labels))
         by_class = order[np.argsort(labels[order], kind="stable")]
@@ -59,3 +59,12 @@ class Digits(_Known):
             mean=(0.3054,),
             std=(0.3759,),
         )
+
+
+@cache
+def _bundled() -> tuple[NDArray[np.floating], NDArray[np.integer]]:
+    """Images and labels; they are text, which a multirun of short runs would spend its time on parsing again."""
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    return images, labels

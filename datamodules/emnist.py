@@ -81,6 +81,5 @@ class EMNIST(_Images):
 
     def _upright(self, place: Place, part: str) -> Split:
         split = read_split(place, part, self.facts().classes, first_label=1 if self.split == "letters" else 0)
-        return Split(
-            split.x.transpose(1, 2).contiguous(), split.y
-        )  # the files hold every image mirrored at its diagonal
+        # the files hold every image mirrored at its diagonal
+        return Split(split.x.transpose(1, 2).contiguous(), split.y)

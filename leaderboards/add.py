@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +11,10 @@ import yaml  # type: ignore[import-untyped]
 from bench.errors import UserError
 from bench.record import Run, read, read_all
 from leaderboards import results
+from leaderboards.apart import answers
 from leaderboards.plans import Place, every
 from leaderboards.results import Planned, Result, shaping
 
-# the subprocess keeps torch out of here
 RESOLVE = """
 import json, sys
 from bench.main import plan, store
@@ -27,6 +23,7 @@ print(json.dumps([plan(keys, False)[0] for keys in json.load(sys.stdin)]))
 """
 NO_SCALE = ("seed", "scale", "dataset.source")
 Overrides = tuple[str, ...]
+_known: dict[Overrides, dict[str, Any]] = {}  # each takes Hydra a quarter of a second
 
 
 def add(folders: Sequence[Path], to: Path = results.FOLDER) -> list[tuple[Result, bool]]:
@@ -34,7 +31,7 @@ def add(folders: Sequence[Path], to: Path = results.FOLDER) -> list[tuple[Result
     runs = [run for folder in folders for run in _runs(folder)]
     for run in runs:
         refuse(run)
-    configs = _resolved(frozenset(overrides for run in runs for overrides in _questions(run)))
+    configs = _resolved({overrides for run in runs for overrides in _questions(run)})
     found = [results.from_run(run, planned(run, configs)) for run in runs]
     kept = {path.stem for path in to.glob("*.json")}
     for result in found:
@@ -155,15 +152,11 @@ def _at_scale(overrides: Overrides, scale: str) -> Overrides:
     return (*(word for word in overrides if not word.startswith("scale=")), f"scale={scale}")
 
 
-@cache
-def _resolved(questions: frozenset[Overrides]) -> dict[Overrides, dict[str, Any]]:
-    """The resolved config of each command line."""
-    asked = sorted(questions)
-    command = [sys.executable, "-P", "-c", RESOLVE]
-    done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"the plans could not be resolved:\n{done.stderr[-2000:]}")
-    return dict(zip(asked, json.loads(done.stdout.splitlines()[-1]), strict=True)) if asked else {}
+def _resolved(questions: set[Overrides]) -> dict[Overrides, dict[str, Any]]:
+    """The resolved config of each command line, and of those asked for before."""
+    if asked := sorted(questions - _known.keys()):
+        _known.update(zip(asked, answers(RESOLVE, asked, "the plans could not be resolved"), strict=True))
+    return _known
 
 
 def _same(new: Result, old: Result) -> None:

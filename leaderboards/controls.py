@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from bench.metrics import mean_interval
+from bench.metrics import PLUS_MINUS, mean_interval, missed_text
 from leaderboards import rivals
 from leaderboards.ledger import Claim
 from leaderboards.measure import COMPARISONS, Shelf
@@ -51,6 +51,6 @@ def _beside(claim: Claim, place: Place) -> bool:
 
 def _words(values: Sequence[float]) -> str:
     if missed := sum(map(math.isinf, values)):
-        return "never" if len(values) == 1 else f"never ({missed} of {len(values)})"
+        return missed_text(missed, len(values))
     mean, half = mean_interval(values)
-    return f"{mean:.4g}" + (f" ± {half:.2g}" if half is not None else " (one seed)")
+    return f"{mean:.4g}" + (f" {PLUS_MINUS} {half:.2g}" if half is not None else " (one seed)")

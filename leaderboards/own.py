@@ -1,19 +1,12 @@
-"""Numbers that this repository's own models give, without any other number of a paper.
-
-Models are built in a process of their own: leaderboards/ knows no torch. As soon as `protocol=fed2a` exists, the
-counts of its networks are picked up from there.
-"""
+"""Numbers that this repository's own models give, without any other number of a paper."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import cache
-from importlib.resources import files
 
 from bench.metrics import BYTES_PER_PARAMETER, MB, upload_cost
+from leaderboards.apart import answers
 from leaderboards.ledger import Claim
 
 # the images of Fed2A's three data sets: (channels, height, width), classes
@@ -25,20 +18,16 @@ from bench.flat import Layout
 from bench.main import plan, store
 from bench.models import build
 store()
-for keys, shape, classes in json.load(sys.stdin):
+def count(keys, shape, classes):
     model = plan(keys, False)[0]["model"]
     layout = Layout(build(model, tuple(shape), classes, np.random.default_rng(0)))
-    print(int(layout.sizes[~layout.deep].sum()), int(layout.sizes[layout.deep].sum()))
+    return int(layout.sizes[~layout.deep].sum()), int(layout.sizes[layout.deep].sum())
+print(json.dumps([count(*question) for question in json.load(sys.stdin)]))
 """
 
 
-def pending(claim: Claim) -> bool:
-    """Would our own code give this number, if the models were there?"""
-    return (claim.paper, claim.metric) in FORMULAS and not layers("fed2a")
-
-
 def exact(claim: Claim) -> float | None:
-    """What our code gives for a claim, if it needs nothing else from the paper; None: not yet, or never."""
+    """What our code gives for a claim, if it needs nothing else from the paper; None: it has no formula here."""
     formula = FORMULAS.get((claim.paper, claim.metric))
     counts = layers("fed2a").get(claim.dataset) if formula else None
     return formula(claim, *counts) if formula and counts else None
@@ -66,17 +55,11 @@ FORMULAS: dict[tuple[str, str], Callable[[Claim, int, int], float]] = {
 
 @cache
 def layers(protocol: str) -> dict[str, tuple[int, int]]:
-    """Data set -> (shallow, deep) parameters of the model that `protocol` uses; {} if there is no such protocol."""
-    if not (files("bench") / "conf" / "protocol" / f"{protocol}.yaml").is_file():
-        return {}
+    """Data set -> (shallow, deep) parameters of the model that `protocol` uses."""
     return count_layers({name: [f"protocol={protocol}", f"dataset={name}", "scale=paper"] for name in IMAGES})
 
 
 def count_layers(keys: dict[str, list[str]]) -> dict[str, tuple[int, int]]:
     """The same for any keys of the command line, per data set."""
-    questions = json.dumps([(keys[name], *IMAGES[name]) for name in keys])
-    done = subprocess.run([sys.executable, "-P", "-c", COUNT], input=questions, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"the models could not be built:\n{done.stderr[-2000:]}")
-    answers = [line.split() for line in done.stdout.splitlines()]
-    return {name: (int(shallow), int(deep)) for name, (shallow, deep) in zip(keys, answers, strict=True)}
+    found = answers(COUNT, [(keys[name], *IMAGES[name]) for name in keys], "the models could not be built")
+    return {name: (shallow, deep) for name, (shallow, deep) in zip(keys, found, strict=True)}

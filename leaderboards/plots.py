@@ -25,13 +25,20 @@ Series = NDArray[np.float64]
 
 
 def learning_curves(runs: Sequence[Run], path: Path) -> None:
+    """Writes them as a PNG."""
+    figure = drawn(runs)
+    FigureCanvasAgg(figure)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+
+
+def drawn(runs: Sequence[Run]) -> Figure:
     """One line of panels per data set and protocol: accuracy over rounds, and over what tells the methods apart."""
     groups = group([run for run in runs if run.rows])  # a run may have diverged in its first round
     if not groups:
         raise ValueError("there is no finished run to plot")
     axes = ["round", *_other_axes(groups)]
     figure = Figure((WIDTH * len(axes), HEIGHT * len(groups)), layout="constrained")
-    FigureCanvasAgg(figure)
     panels = figure.subplots(len(groups), len(axes), squeeze=False, sharey="row")
     for g, line in zip(groups, panels, strict=True):
         for axis, panel in zip(axes, line, strict=True):
@@ -41,8 +48,7 @@ def learning_curves(runs: Sequence[Run], path: Path) -> None:
         line[-1].legend(loc="lower right", fontsize="small", framealpha=0.9)
     if any(len(entry.runs) > 1 for g in groups for entry in g.entries):
         figure.text(0.005, 0.002, "lines: mean over seeds; bands: lowest to highest seed", fontsize="x-small")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
+    return figure
 
 
 def _other_axes(groups: Sequence[Group]) -> list[str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 
 from bench.metrics import rounds_to_target, upload_cost
 from leaderboards import own, rivals
-from leaderboards.arithmetic import DEEP_ROUNDS, PERIOD
+from leaderboards.arithmetic import PERIOD, deep_rounds
 from leaderboards.ledger import Claim
 from leaderboards.plans import Cell
 from leaderboards.results import Result
@@ -65,6 +64,4 @@ def _accuracies(result: Result) -> list[float]:
 def _upload(rounds: int, wanted: Cell) -> float:
     """Fed2A's I3 of the paper's network: GB that one client uploads."""
     shallow, deep = own.layers("fed2a")[wanted.dataset]
-    plu = re.fullmatch(r"plu\(300,10,(\d+)\)", wanted.method)
-    alone = DEEP_ROUNDS[wanted.dataset] if wanted.method == "fed2a" else PERIOD
-    return upload_cost(rounds, shallow, deep, PERIOD, int(plu[1]) if plu else alone)
+    return upload_cost(rounds, shallow, deep, PERIOD, deep_rounds(wanted.method, wanted.dataset))

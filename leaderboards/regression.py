@@ -20,7 +20,7 @@ from itertools import combinations
 from pathlib import Path
 
 from bench.errors import UserError
-from bench.metrics import mean_interval
+from bench.metrics import PLUS_MINUS, mean_interval
 from bench.record import read_all, write_atomically
 from leaderboards import golden
 from leaderboards.commands import find
@@ -68,7 +68,7 @@ def check(update: bool, root: Path = golden.ROOT) -> int:
     if changes:
         print(table(changes))
     for name, short in now.items():
-        print(f"{100 * short.mean:.2f} ± {100 * short.half:.2f} %  {name}")
+        print(f"{_words(short)} %  {name}")
     print(f"{len(now)} claims, {ROUNDS} rounds on Fashion-MNIST, {time.monotonic() - started:.0f} s.")
     print(f"{len(changes)} changes{', written' if update else ''}." if changes else "Nothing moved.")
     return 0 if update or not changes else 1
@@ -101,7 +101,7 @@ def compare(stored: Found, now: Found) -> list[Change]:
 
 
 def _words(short: Short | None) -> str:
-    return "none" if short is None else f"{100 * short.mean:.2f} ± {100 * short.half:.2f}"
+    return "none" if short is None else f"{100 * short.mean:.2f} {PLUS_MINUS} {100 * short.half:.2f}"
 
 
 def run_now(root: Path = golden.ROOT) -> Found:

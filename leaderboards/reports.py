@@ -6,16 +6,13 @@ kept here.
 
 from __future__ import annotations
 
-import netrc
-import os
 import tempfile
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
 
 from bench.errors import UserError
+from bench.weights_and_biases import begin, has_key
 from leaderboards import results
 from leaderboards.ledger import PAPERS, load
 from leaderboards.page.boards import boards
@@ -31,7 +28,7 @@ CURVES = (("round", "Test accuracy by round"), ("virtual_seconds", "Test accurac
 def publish(entity: str, project: str, found: Sequence[Result] | None = None) -> str:
     """Sends the results that are not there yet, writes or rewrites the report, and says what was done."""
     kept = results.committed() if found is None else tuple(found)
-    if not _has_key():
+    if not has_key():
         raise UserError(
             "There is no W&B key: get one at https://wandb.ai/authorize, then run `wandb login` or set WANDB_API_KEY."
         )
@@ -60,21 +57,8 @@ def _there(api: Any, entity: str, project: str) -> set[str]:
 
 
 def _send(result: Result, entity: str, project: str) -> None:
-    import wandb
-
-    quiet = wandb.Settings(
-        silent=True,
-        console="off",
-        save_code=False,
-        disable_git=True,
-        disable_job_creation=True,
-        x_save_requirements=False,
-        x_disable_stats=True,
-        x_disable_meta=True,
-        x_disable_machine_info=True,
-    )
     with tempfile.TemporaryDirectory(prefix="fedbench-wandb-") as folder:
-        run = wandb.init(
+        run = begin(
             entity=entity,
             project=project,
             id=result.name,
@@ -85,11 +69,7 @@ def _send(result: Result, entity: str, project: str) -> None:
             dir=folder,
             mode="online",
             resume="never",
-            reinit="finish_previous",
-            settings=quiet,
         )
-        run.define_metric("round")
-        run.define_metric("*", step_metric="round")
         for row in rows(result):
             run.log(row)
         run.summary.update({key: value for key, value in result.result.items() if not isinstance(value, dict | list)})
@@ -154,14 +134,3 @@ def _summary(judged: Sequence[Verdict]) -> str:
     from leaderboards.check import summary
 
     return f"```\n{summary(judged)}\n```"
-
-
-def _has_key() -> bool:
-    """Whether wandb would find a key; which one is not looked at."""
-    if os.environ.get("WANDB_API_KEY"):
-        return True
-    host = urlparse(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname
-    try:
-        return netrc.netrc(os.environ.get("NETRC") or Path.home() / ".netrc").authenticators(host or "") is not None
-    except (OSError, netrc.NetrcParseError):
-        return False

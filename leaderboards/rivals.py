@@ -5,23 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from leaderboards.arithmetic import BASELINES
+from leaderboards.arithmetic import BASELINES, FEDLC_TARGETS
 from leaderboards.ledger import Claim, load
 from leaderboards.plans import Cell, canonical, cell
 
 HEADLINE = {"fedlga": ("fedlga",), "fed2a": ("fed2a",), "fedlc": ("fedlc", "sc_fedlc"), "fedagg": ("fedagg",)}
-OWN = {
-    "fedlga": ("fedlga",),
-    "fedlc": ("fedlc", "sc_fedlc", "fedlc_t"),
-    "fedagg": ("fedagg",),
-}  # Fed2A: all but BASELINES
+# Fed2A's are all but BASELINES
+OWN = {"fedlga": ("fedlga",), "fedlc": ("fedlc", "sc_fedlc", "fedlc_t"), "fedagg": ("fedagg",)}
 FEDAVG = "fedavg"
 VIRTUAL = ("virtual_seconds_to_target", "accuracy_at_time")
-# the targets that FedLC's reductions of time refer to: its other method's, or the fastest baseline's
-FEDLC_TARGETS = {
-    "time_reduction": {"cifar10": 0.61, "emnist_byclass": 0.62, "image100": 0.36},
-    "time_reduction_at_least": {"cifar10": 0.6, "emnist_byclass": 0.6, "image100": 0.4},
-}
 
 
 def is_own(claim: Claim) -> bool:

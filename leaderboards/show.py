@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+from bench.metrics import PLUS_MINUS, missed_text
 from leaderboards.verdict import EXACT, MEASURED, Verdict, number
 
-PLUS_MINUS, TIMES = "\N{PLUS-MINUS SIGN}", "\N{MULTIPLICATION SIGN}"
+TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def printed(v: Verdict) -> str:
@@ -19,7 +20,7 @@ def measured(v: Verdict) -> str:
     if v.verdict not in MEASURED or not v.values:
         return number(v.measured) if v.measured is not None and v.verdict == EXACT else ""
     if v.missed:
-        return "never" if v.seeds == 1 else f"never ({v.missed} of {v.seeds})"
+        return missed_text(v.missed, v.seeds)
     if v.measured is None or math.isnan(v.measured):
         return ""
     return (TIMES if v.ratio is not None else "") + figure(v) + half(v)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.metrics import MB, mean_interval
+from bench.metrics import MB, PLUS_MINUS, interval_text, mean_interval, missed_text
 from bench.record import Run
 
 # keys that do not make another experiment: who, where, when, how often something is written
@@ -16,7 +16,6 @@ IGNORED = (
     *("_target_", "seed", "out", "logger", "group", "command", "created", "git_revision", "checkpoint_seconds"),
     "protocol",
 )
-PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 Setting = tuple[tuple[str, str], ...]
 
 
@@ -179,21 +178,16 @@ def _table(g: Group) -> str:
 def _accuracy(entry: Entry) -> str:
     values = [100 * value for value in entry.values("final_accuracy") if value is not None]
     text = f"diverged ({entry.diverged} of {len(entry.runs)})" if entry.diverged else ""
-    return " ".join(filter(None, (_interval(values, 2) if values else "", text)))
+    return " ".join(filter(None, (interval_text(values, ".2f") if values else "", text)))
 
 
 def _shown(value: float, form: str) -> str:
     return "-" if math.isnan(value) else format(value, form)
 
 
-def _interval(values: Sequence[float], digits: int) -> str:
-    mean, half = mean_interval(values)
-    return f"{mean:.{digits}f}" if half is None else f"{mean:.{digits}f} {PLUS_MINUS} {half:.{digits}f}"
-
-
 def _rounds(values: Sequence[int | None]) -> str:
     reached = [float(value) for value in values if value is not None]
     missed = len(values) - len(reached)
     if not missed:
-        return _interval(reached, 0 if len(reached) == 1 else 1)
-    return "never" if len(values) == 1 else f"never ({missed} of {len(values)})"
+        return interval_text(reached, ".0f" if len(reached) == 1 else ".1f")
+    return missed_text(missed, len(values))

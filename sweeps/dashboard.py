@@ -6,8 +6,10 @@ from bench.errors import UserError
 from sweeps.queue import Queue
 from sweeps.search import Search
 
+HOST = "127.0.0.1"  # a study can be changed through it: not for the network
 
-def serve(queue: Queue | Search, port: int, host: str = "127.0.0.1") -> int:
+
+def serve(queue: Queue | Search, port: int) -> int:
     """Until Ctrl-C."""
     try:
         from optuna_dashboard import run_server
@@ -15,10 +17,10 @@ def serve(queue: Queue | Search, port: int, host: str = "127.0.0.1") -> int:
         raise UserError("The dashboard is not installed: pip install optuna-dashboard.") from None
     numbers = [study._study_id for study in queue.studies]
     for number in numbers[:10]:
-        print(f"http://{host}:{port}/dashboard/studies/{number}", flush=True)
+        print(f"http://{HOST}:{port}/dashboard/studies/{number}", flush=True)
     print("Ctrl-C ends it.", flush=True)
     try:
-        run_server(queue.storage.optuna, host=host, port=port)
+        run_server(queue.storage.optuna, host=HOST, port=port)
     except OSError as error:
         raise UserError(f"Port {port} cannot be used ({error.strerror}): choose another with --port.") from None
     return 0

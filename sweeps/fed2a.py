@@ -31,9 +31,7 @@ def whole(dataset: str) -> dict[str, str]:
 def rows(dataset: str) -> tuple[Run, ...]:
     """Table 4's column of one data set, then our two other readings of it."""
     fed2a = whole(dataset)
-    stored = {
-        name: words for name, words in BASELINES.items() if name != "fedasync"
-    }  # which has no buffer to store for
+    stored = {name: words for name, words in BASELINES.items() if name != "fedasync"}  # it has no buffer to store for
     return (
         table((dataset,), {PAPER: ""}, BASELINES | PLU | TVW)
         + table((dataset,), {PAPER: "algo.stimuli=test"}, RCE | fed2a)

@@ -110,13 +110,7 @@ fig12 = Sweep(
     ),
 )
 
-RATES = (
-    0.01,
-    0.03,
-    0.05,
-    0.1,
-    0.3,
-)  # FedAgg's own mean rates were 0.052 (IID) and 0.311 (shards): docs/fedagg_mnist.md
+RATES = (0.01, 0.03, 0.05, 0.1, 0.3)  # FedAgg's own mean rates were 0.052 (IID), 0.311 (shards): docs/fedagg_mnist.md
 equal_rate = Sweep(
     name="fedagg/equal_rate",
     source="Ours: FedAgg's rates rise above the base rate that FedAvg keeps. FedAvg over rates from 0.01 (Table IV) to "

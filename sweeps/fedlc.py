@@ -10,11 +10,8 @@ DATASETS = {"cifar10": "dataset=cifar10", "emnist_byclass": "dataset=emnist", "i
 CIFAR = {"cifar10": DATASETS["cifar10"]}
 table = partial(cells, "fedlc")
 
-RIVALS = {
-    "fedavg": "algo=fedavg",
-    "ce_afl": "algo=ce_afl algo.alpha=0.5",
-    "afo": "algo=afo algo.alpha=0.6",
-}  # Sec. 5.1.3
+# Sec. 5.1.3
+RIVALS = {"fedavg": "algo=fedavg", "ce_afl": "algo=ce_afl algo.alpha=0.5", "afo": "algo=afo algo.alpha=0.6"}
 OURS = {"fedlc": "algo=fedlc", "sc_fedlc": "algo=sc_fedlc"}
 METHODS = RIVALS | OURS
 

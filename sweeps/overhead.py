@@ -5,26 +5,19 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from bench.errors import Parser, UserError, guarded
-from sweeps.queue import Claim
-from sweeps.worker import Options, Worker
+from sweeps.worker import Options, Task, Worker
 
 NAME, SETTING = "fedagg/fig12", "dist=IID;alpha=0.1"
 
 
-def nothing(
-    claim: Claim,
-    out: str,
-    group: str,
-    on_record: Callable[[Path], None],
-    on_round: Callable[[int, float | None], None],
-) -> Mapping[str, Any]:
+def nothing(task: Task) -> Mapping[str, Any]:
     """A run without training, with all that a run tells its sweep."""
-    on_record(Path(out))
+    task.on_record(Path(task.out))
     return {"final_accuracy": 0.5, "best_accuracy": 0.5, "rounds_to_target": None, "target": 0.6}
 
 

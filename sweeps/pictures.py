@@ -10,6 +10,7 @@ from pathlib import Path
 import optuna
 from optuna.trial import TrialState
 
+from bench.pictures import pyplot
 from bench.record import make_folder
 
 
@@ -20,14 +21,12 @@ def draw(study: optuna.Study, folder: Path, prefix: str = "") -> list[Path]:
         return []
     make_folder(folder)
     os.environ.setdefault("MPLCONFIGDIR", str(folder.parent.absolute() / ".matplotlib"))  # not in the home
-    import matplotlib
-
-    matplotlib.use("Agg")
+    plt = pyplot()
     from optuna.visualization import matplotlib as still
 
     goal = study.user_attrs.get("goal", "best_accuracy")
     names = {"history": "plot_optimization_history"}
-    if any(len({t.params[key] for t in plain.trials}) > 1 for key in _common(plain)):
+    if varying := _varying(plain):
         names["importance"] = "plot_param_importances"
     written = []
     with warnings.catch_warnings():
@@ -35,13 +34,13 @@ def draw(study: optuna.Study, folder: Path, prefix: str = "") -> list[Path]:
         for name, function in names.items():
             label = {"target_name": goal}
             page, picture = folder / f"{prefix}{name}.html", folder / f"{prefix}{name}.png"
-            more = {} if name == "history" else {"params": _varying(plain)}
+            more = {} if name == "history" else {"params": varying}
             figure = getattr(optuna.visualization, function)(plain, **label, **more)
             figure.write_html(page, include_plotlyjs="directory")
             axes = getattr(still, function)(plain, **label, **more)
             axes.figure.set_size_inches(9, 5)
             axes.figure.savefig(picture, dpi=120, bbox_inches="tight")
-            matplotlib.pyplot.close(axes.figure)
+            plt.close(axes.figure)
             written += [page, picture]
     return written
 
@@ -54,9 +53,7 @@ def _plain(study: optuna.Study) -> optuna.Study:
     return copy
 
 
-def _common(study: optuna.Study) -> set[str]:
-    return set.intersection(*(set(trial.params) for trial in study.trials))
-
-
 def _varying(study: optuna.Study) -> list[str]:
-    return sorted(key for key in _common(study) if len({t.params[key] for t in study.trials}) > 1)
+    """What all trials set, to more than one value."""
+    common = set.intersection(*(set(trial.params) for trial in study.trials))
+    return sorted(key for key in common if len({t.params[key] for t in study.trials}) > 1)

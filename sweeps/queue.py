@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -65,7 +64,6 @@ class Queue:
             if not self.study.user_attrs:
                 self.study.set_user_attr("source", sweep.source)
                 self.study.set_user_attr("goal", sweep.goal)
-        self._looked = 0.0
 
     @property
     def studies(self) -> list[optuna.Study]:
@@ -74,9 +72,7 @@ class Queue:
     def claim(self) -> Claim | None:
         """The next trial to run, or None: nothing waits (others may still be running)."""
         with self.storage.exclusive():
-            if time.monotonic() - self._looked > self.storage.place.grace / 4:
-                self._looked = time.monotonic()
-                self.storage.retry_stale(self.study)
+            self.storage.retry_stale(self.studies)
             waiting = self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
             if not waiting and self._enqueue():
                 waiting = self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,))

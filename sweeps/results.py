@@ -13,12 +13,11 @@ from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState
 
-from bench.metrics import mean_interval
+from bench.metrics import PLUS_MINUS, interval_text, missed_text
 from sweeps.plan import GOALS, Run, Sweep
 from sweeps.queue import ERROR, JOB, RESULT
 
 Result = Mapping[str, Any]
-PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 GOAL_WORDS = {
     "rounds_to_target": "fewest rounds to the target, then best accuracy",
     "final_accuracy": "highest final accuracy",
@@ -133,12 +132,9 @@ def _cells(row: Row) -> list[str]:
 def _interval(values: Sequence[float | None], factor: float, digits: int, missing: str = "diverged") -> str:
     there = [factor * value for value in values if value is not None]
     missed = len(values) - len(there)
-    if missed and missing == "never":  # a mean over the seeds that got there would flatter
-        return "never" if len(values) == 1 else f"never ({missed} of {len(values)})"
-    if not there:
-        return missing
-    mean, half = mean_interval(there)
-    return f"{mean:.{digits}f}" + ("" if half is None else f" {PLUS_MINUS} {half:.{digits}f}")
+    if missed and missing == "never":
+        return missed_text(missed, len(values))
+    return interval_text(there, f".{digits}f") if there else missing
 
 
 def _notes(sweep: Sweep, table: Sequence[Row]) -> list[str]:

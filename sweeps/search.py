@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import shlex
-import time
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property
 
@@ -72,7 +71,6 @@ class Search:
         self.sweep, self.storage, self.budget = sweep, storage, trials
         self.cells: dict[str, Cell] = {}
         self.studies: list[optuna.Study] = []
-        self._looked = 0.0
         for label in dict.fromkeys(run.label for run in sweep.runs):
             runs = [run for run in sweep.runs if run.label == label]
             cell = Cell(label, runs, _rate(runs[0].overrides), sweep.seeds[0])
@@ -101,11 +99,7 @@ class Search:
     def claim(self) -> Claim | None:
         """From the study that is furthest behind, so that an unfinished search is even."""
         with self.storage.exclusive():
-            look = time.monotonic() - self._looked > self.storage.place.grace / 4
-            if look:
-                self._looked = time.monotonic()
-                for study in self.studies:
-                    self.storage.retry_stale(study)
+            self.storage.retry_stale(self.studies)
             for study in sorted(self.studies, key=self._begun):
                 if (claim := self._next(study)) is not None:
                     return claim

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import math
+import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +63,7 @@ class Storage:
         if (file := place.file) is not None:
             make_folder(file.parent)
         self._connection: Connection | None = None
+        self._looked = -math.inf
         try:
             with self.exclusive():  # two workers that both create the tables would be one too many
                 self.optuna = self._open()
@@ -104,8 +107,13 @@ class Storage:
             self._connection = engine.connect()
         return self._connection
 
-    def retry_stale(self, study: optuna.Study) -> None:
-        """Trials whose worker has been silent for too long fail and wait again; call it with the lock held."""
+    def retry_stale(self, studies: Iterable[optuna.Study]) -> None:
+        """Trials whose worker has been silent for too long fail and wait again; looks a few times within that span.
+        Call it with the lock held."""
+        if time.monotonic() - self._looked <= self.place.grace / 4:
+            return
+        self._looked = time.monotonic()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ExperimentalWarning)
-            optuna.storages.fail_stale_trials(study)
+            for study in studies:
+                optuna.storages.fail_stale_trials(study)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 import optuna
 from optuna.exceptions import UpdateFinishedTrialError
@@ -60,50 +60,45 @@ class Options:
         return cls(**fields | {"keys": tuple(fields["keys"])})
 
 
-class Execute(Protocol):
-    """What a trial does: by default one benchmark, otherwise whatever is to be timed or tried in its place."""
+@dataclass(frozen=True)
+class Task:
+    """A trial to run, and whom to tell: of the record's folder, and of every round with its accuracy."""
 
-    def __call__(
-        self,
-        claim: Claim,
-        out: str,
-        group: str,
-        on_record: Callable[[Path], None],
-        on_round: Callable[[int, float | None], None],
-    ) -> Mapping[str, Any]: ...
+    claim: Claim
+    out: str
+    group: str
+    on_record: Callable[[Path], None]
+    on_round: Callable[[int, float | None], None]
 
 
-def benchmark(
-    claim: Claim,
-    out: str,
-    group: str,
-    on_record: Callable[[Path], None],
-    on_round: Callable[[int, float | None], None],
-) -> Mapping[str, Any]:
+Execute = Callable[[Task], Mapping[str, Any]]  # a benchmark, or whatever is to be timed or tried in its place
+
+
+def benchmark(task: Task) -> Mapping[str, Any]:
     """One run in this process; an earlier attempt whose record is here goes on where it stopped."""
     from bench import registry
     from bench.main import plan, store
     from bench.run import run
 
     store()
-    folder = claim.record
+    claim, folder = task.claim, task.claim.record
     earlier = read(folder) if folder is not None and (folder / "config.yaml").exists() else None
     folders: list[Path] = []
 
     def begin(folder: Path) -> None:
         folders.append(folder)
-        on_record(folder)
+        task.on_record(folder)
 
     try:
         if earlier is not None and earlier.result is not None:
             return earlier.result
         if earlier is not None and earlier.status == "interrupted":
-            return run(earlier.config, resume=earlier.folder, on_record=begin, on_round=on_round)
-        config = plan([*claim.words, f"out={out}"], multirun=False)[0]
+            return run(earlier.config, resume=earlier.folder, on_record=begin, on_round=task.on_round)
+        config = plan([*claim.words, f"out={task.out}"], multirun=False)[0]
         dataset = registry.create(config["dataset"])
         if dataset.available() is None:
             dataset.load()  # downloads it or says how to get it
-        return run(config | {"group": group, "command": claim.command}, on_record=begin, on_round=on_round)
+        return run(config | {"group": task.group, "command": claim.command}, on_record=begin, on_round=task.on_round)
     except Diverged:
         result = read(folders[-1]).result
         assert result is not None
@@ -138,7 +133,6 @@ class Worker:
             raise KeyboardInterrupt
 
     def _run(self, claim: Claim) -> None:
-        name = self.queue.sweep.name
         print(f"\n--- trial {claim.trial.number}: {claim.command}", flush=True)
         state, result = TrialState.FAIL, None
         attributes: dict[str, Any] = {}
@@ -146,13 +140,7 @@ class Worker:
             with self._heartbeat(claim):
                 self.busy = True
                 try:
-                    result = self.execute(
-                        claim,
-                        self.options.out,
-                        name,
-                        lambda folder: self.storage.set_trial_user_attr(claim.id, RECORD, str(folder.resolve())),
-                        self.queue.watch(claim),
-                    )
+                    result = self.execute(self._task(claim))
                 finally:
                     self.busy = False
             state = TrialState.COMPLETE
@@ -164,6 +152,12 @@ class Worker:
         except Exception as error:
             attributes = {ERROR: _sentence(error)}
         self._tell(claim, state, attributes, result)
+
+    def _task(self, claim: Claim) -> Task:
+        def on_record(folder: Path) -> None:
+            self.storage.set_trial_user_attr(claim.id, RECORD, str(folder.resolve()))
+
+        return Task(claim, self.options.out, self.queue.sweep.name, on_record, self.queue.watch(claim))
 
     def _tell(
         self, claim: Claim, state: TrialState, attributes: Mapping[str, Any], result: Mapping[str, Any] | None

@@ -14,7 +14,7 @@ import torch
 from bench import pictures
 from bench.errors import Parser, UserError, unknown
 from bench.speed import growth
-from bench.speed.processes import PEERS, Own, Peer
+from bench.speed.processes import PEERS, Own, Peer, Turns
 from bench.speed.variants import VARIANTS
 from bench.speed.work import WORKLOADS, Data, Workload
 
@@ -59,9 +59,11 @@ def measure(
     overheads: dict[str, list[float]] = {}
     figures: Figures = {}
     with ExitStack() as stack:
-        processes: dict[str, Own | Peer] = {}
+        processes: dict[str, Turns] = {}
         for name in [*variants, *(PEERS if peers else ())]:
-            made = Peer(peers, name, load) if peers and name in PEERS else Own(partial(VARIANTS[name], load, data))
+            made: Turns = (
+                Peer(peers, name, load) if peers and name in PEERS else Own(partial(VARIANTS[name], load, data))
+            )
             stack.enter_context(closing(made))
             if made.refusal:
                 print(f"  {name:12} {made.refusal}", flush=True)

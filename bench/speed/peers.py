@@ -1,8 +1,8 @@
 """The same work in other simulators: pfl-research and Flower. Runs in an environment of their own, without fedbench:
 `python peers.py pfl|flower`, as bench/speed/processes.py starts it.
 
-The first line of standard input describes the work; every further line asks for a round, which is answered with its
-seconds in a line of JSON.
+The environment describes the work; every line of standard input asks for a round, which is answered with its seconds
+in a line of JSON.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-SPEC = "FEDBENCH_PEER_SPEC"  # how the work reaches the processes that a simulator starts
+SPEC = "FEDBENCH_PEER_SPEC"  # the environment also reaches the processes that a simulator starts
 ALWAYS = 10**6  # rounds
 
 
@@ -176,8 +176,6 @@ def flower(controls: Controls) -> None:
 def main() -> None:
     controls = Controls()
     torch.set_num_threads(1)
-    if SPEC not in os.environ:
-        os.environ[SPEC] = sys.stdin.readline()
     {"pfl": pfl, "flower": flower}[sys.argv[1]](controls)
 
 

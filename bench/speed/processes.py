@@ -18,6 +18,8 @@ from torch import nn
 
 from bench.errors import UserError
 from bench.metrics import MB
+from bench.resources import peak_memory
+from bench.speed.peers import SPEC
 from bench.speed.work import LR, Round, Workload
 
 PEERS = ("pfl", "pfl x 2", "flower")
@@ -25,6 +27,8 @@ PEERS = ("pfl", "pfl x 2", "flower")
 
 class Turns(Protocol):
     """A variant that runs a round when told to."""
+
+    refusal: str | None  # why it cannot run the workload
 
     def round(self) -> tuple[float, float | None]:
         """Seconds, and those of them that were not local training."""
@@ -44,12 +48,7 @@ class Own:
         self._process = context.Process(target=_serve, args=(make, theirs, self._pipe))
         self._process.start()
         theirs.close()
-        self._refusal: str | None = self._receive()[1]
-
-    @property
-    def refusal(self) -> str | None:
-        """Why this variant cannot run the workload."""
-        return self._refusal
+        self.refusal: str | None = self._receive()[1]
 
     def round(self) -> tuple[float, float | None]:
         self._pipe.send(True)
@@ -89,9 +88,8 @@ def _serve(make: Callable[[], Round], pipe: Connection, other: Connection) -> No
 class Peer:
     """Another simulator, in its own Python."""
 
-    refusal = None
-
     def __init__(self, python: Path, name: str, load: Workload) -> None:
+        self.refusal: str | None = None
         self.name, self._folder = name, Path(tempfile.mkdtemp(prefix="fedbench-peer-"))
         shutil.copy(Path(__file__).with_name("peers.py"), self._folder)
         start = [str(python)]
@@ -103,7 +101,7 @@ class Peer:
         self._log = (self._folder / "log").open("w")
         self._process = subprocess.Popen(
             [*start, str(self._folder / "peers.py"), name.split()[0]],
-            env={**os.environ, **home, **quiet, "FEDBENCH_PEER_SPEC": spec},
+            env={**os.environ, **home, **quiet, SPEC: spec},
             cwd=self._folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -164,7 +162,7 @@ def _layer(layer: nn.Module) -> list[Any]:
 
 
 def _peak_mb(pid: int) -> float:
-    return sum(map(_peak_bytes, _family(pid))) / MB
+    return sum(map(peak_memory, _family(pid))) / MB
 
 
 def _family(pid: int) -> Iterator[int]:
@@ -172,8 +170,3 @@ def _family(pid: int) -> Iterator[int]:
     for task in Path(f"/proc/{pid}/task").iterdir():
         for child in (task / "children").read_text().split():
             yield from _family(int(child))
-
-
-def _peak_bytes(pid: int) -> int:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))

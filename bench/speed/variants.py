@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Schedule, Trained, Upload
-from bench.batches import Batch, Batches
+from bench.batches import Batches
+from bench.classifier import Classifier
 from bench.clock import Devices
 from bench.engine import choose
 from bench.engine.base import Engine, Trains
@@ -31,23 +32,6 @@ from bench.speed.baselines import floor, plain, trainer
 from bench.speed.work import LR, Data, Round, Workload
 
 ALWAYS = 10**6  # rounds
-
-
-class Classifier(nn.Module):
-    """What LocalModule is, without Lightning's seven seconds of import."""
-
-    classifier = True
-
-    def __init__(self, net: nn.Module) -> None:
-        super().__init__()
-        self.net = net
-
-    def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.net(x)
-        return logits
-
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        return nn.functional.cross_entropy(self.net(batch[0]), batch[1], reduction="none")
 
 
 @dataclass(frozen=True, kw_only=True)

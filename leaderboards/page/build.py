@@ -25,7 +25,7 @@ from leaderboards.show import measured, printed
 from leaderboards.verdict import Verdict, verdicts
 
 ASSETS = ("style.css", "site.js")
-COLUMNS = (*("id", "claimed", "measured", "low", "high", "seeds", "scale", "verdict", "why", "deviations", "control"),)
+COLUMNS = ("id", "claimed", "measured", "low", "high", "seeds", "scale", "verdict", "why", "deviations", "control")
 
 
 def build(out: Path, found: Sequence[Result] | None = None) -> str:

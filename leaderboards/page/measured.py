@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from bench.metrics import mean_interval
+from bench.metrics import interval_text, mean_interval, missed_text
 from leaderboards.page import charts
 from leaderboards.page.boards import Board, Line
+from leaderboards.page.frame import scroll, sortable
 from leaderboards.page.html import Html, el
 
 
@@ -52,10 +53,9 @@ def costs(board: Board) -> Html:
     """Rounds, virtual seconds and bytes to the target."""
     goal = f"to {100 * board.target:g} %"
     names = ("Method", "Seeds", "Final %", "Best %", f"Rounds {goal}", f"Virtual s {goal}", f"MB {goal}")
-    head = [el("th", el("button", name, type="button"), scope="col", aria_sort="none") for name in names]
-    rows = [_row(line) for line in board.lines]
-    table = el("table", el("thead", el("tr", *head)), el("tbody", *rows), class_="plain sortable")
-    return el("div", table, class_="scroll", tabindex="0", role="region", aria_label=f"Costs {goal}: {board.title}")
+    head = el("tr", *map(sortable, names))
+    table = el("table", el("thead", head), el("tbody", *map(_row, board.lines)), class_="plain sortable")
+    return scroll(table, f"Costs {goal}: {board.title}")
 
 
 def row(line: Line) -> list[tuple[str, float]]:
@@ -80,6 +80,5 @@ def _row(line: Line) -> Html:
 
 def _mean(values: Sequence[float], digits: int, missing: str = "never") -> tuple[str, float]:
     if missed := sum(map(math.isinf, values)):
-        return (missing if len(values) == 1 else f"{missing} ({missed} of {len(values)})"), math.inf
-    mean, half = mean_interval(values)
-    return f"{mean:,.{digits}f}" + (f" ± {half:,.{digits}f}" if half is not None else ""), mean
+        return missed_text(missed, len(values), missing), math.inf
+    return interval_text(values, f",.{digits}f"), mean_interval(values)[0]

@@ -40,7 +40,7 @@ def test_deep_layers_travel_in_the_first_period_and_in_the_last_rounds_of_each_o
         ("none", [10 / 60, 30 / 60, 20 / 60]),
     ],
 )
-def test_time_weights(kind, expected):
+def test_fresher_and_larger_updates_weigh_more(kind, expected):
     """Eq. (4) with n = 10, 30, 20 and t - t_k = 0, 1, 3; whole numbers are no reason to lose digits."""
     for n in (vector(10, 30, 20), torch.tensor([10, 30, 20])):
         found = time_weights(n, torch.tensor([0, 1, 3]), kind)
@@ -48,7 +48,7 @@ def test_time_weights(kind, expected):
         assert float(found.sum()) == pytest.approx(1, abs=1e-14)
 
 
-def test_distances():
+def test_distances_worked_out_by_hand_come_out():
     rows = torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 3.0]])
     half = 1 - math.sqrt(0.5)
     torch.testing.assert_close(rdm(rows, "cosine"), symmetric(1, half, half), atol=1e-15, rtol=0)
@@ -61,7 +61,7 @@ def test_a_dead_stimulus_is_at_cosine_zero_to_all_others():
     assert rdm(torch.tensor([[0.0, 0.0], [1.0, 1.0]]), "cosine")[0, 1] == 1
 
 
-def test_consistency():
+def test_consistency_is_a_squared_correlation():
     """Upper triangles (1, 3, 2) and (2, 3, 1): deviations (-1, 1, 0) and (0, 1, -1), rho = 1/2, rc = 1/4."""
     u = symmetric(1, 3, 2)
     assert float(consistency(u, symmetric(2, 3, 1))) == pytest.approx(0.25, abs=1e-15)
@@ -245,7 +245,7 @@ def test_fresh_and_whole_it_is_fedavg(tvw, samples):
 
 
 def test_bad_values_get_a_sentence():
-    with pytest.raises(ValueError, match=r"algo\.tvw is one of exp, inv, log, none, not 'linear'"):
+    with pytest.raises(ValueError, match=r"algo\.tvw is exp, inv, log or none, not 'linear'"):
         Fed2A(tvw="linear")
     with pytest.raises(ValueError, match=r"algo\.D=11 of the algo\.P=10"):
         Fed2A(D=11)

@@ -35,7 +35,7 @@ def test_fednova_with_the_proximal_term():
     assert float(run("fednova", **{"algo.mu": 1.0}).w[1]) == pytest.approx(expected, abs=1e-14)
 
 
-def test_feddyn():
+def test_feddyn_takes_the_step_worked_out_by_hand():
     # second step: 0.1 * (2.7 - 0.15), so 0.555; h = -0.25 * (0.1 + 0.555)
     trace = run("feddyn", rounds=2, **{"algo.alpha": 0.5})
     one = 0.25 * 0.1 + 0.75 * 0.555 + 0.16375 / 0.5
@@ -49,7 +49,7 @@ def test_feddyn():
 
 
 @pytest.mark.parametrize("eta_g", [None, 2.0])
-def test_fedcm(eta_g):
+def test_fedcm_takes_the_step_worked_out_by_hand(eta_g):
     # half a gradient: 0.05; 0.15, then 0.15 + 0.05 * 2.85 = 0.2925
     trace = run("fedcm", rounds=2, **{"algo.a": 0.5, "algo.eta_g": eta_g})
     direction = -(0.25 * 0.05 / 0.1 + 0.75 * 0.2925 / 0.2)
@@ -61,7 +61,7 @@ def test_fedcm(eta_g):
     assert float(trace.server["Delta"]) == pytest.approx(two, abs=1e-14)
 
 
-def test_mimelite():
+def test_mimelite_takes_the_step_worked_out_by_hand():
     trace = run("mimelite", rounds=2, **{"algo.beta": 0.5})
     one = 0.25 * 0.05 + 0.75 * 0.2925  # m is 0 in the first round
     m = 0.5 * (-1 - 3) / 2  # each device once, unweighted
@@ -71,7 +71,7 @@ def test_mimelite():
     assert [row["gradient_evaluations"] for row in trace.rows] == [3 + 2, 3 + 2 + 2]
 
 
-def test_fedsam():
+def test_fedsam_takes_the_step_worked_out_by_hand():
     # gradients at -0.1 and, after 0.11, at 0.01 (and at 0.3 + 0.01 = 0.31, minus 0.1, for the second device)
     second = 0.1 * 3.1
     second += 0.1 * (3 - (second - 0.1))
@@ -88,7 +88,7 @@ def test_fedsam():
         ("fedadagrad", 0.0, lambda v, d: v + d**2),
     ],
 )
-def test_fedopt(name, beta1, v):
+def test_fedopt_takes_the_step_worked_out_by_hand(name, beta1, v):
     trace = run(name, rounds=2)
     w, m, second = 0.0, 0.0, 1e-6
     for d in (0.25 * 0.1 + 0.75 * 0.57, None):

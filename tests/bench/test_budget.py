@@ -1,7 +1,5 @@
 """The estimate that is made before a run, against numbers worked out by hand."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -20,7 +18,7 @@ def estimate(*keys):
     return budget.estimate(config, loaded, samples, budget.outline(config, loaded), torch.device("cpu"))
 
 
-def test_fedavg():
+def test_the_memory_of_fedavg_is_what_its_shapes_add_up_to():
     memory, disk = estimate("algo=fedavg", "cohort=10")
     assert memory["the model"] == 6 * P  # with gradients and the next server state
     assert memory["the data"] == 1797 * (64 + 8)
@@ -44,7 +42,7 @@ def test_workers_hold_what_they_do_not_share_and_the_jobs_on_their_way():
     assert estimate("algo=fedavg", "cohort=10")[0]["1 workers"] == 0
 
 
-def test_versions_in_flight():
+def test_asynchronous_devices_keep_the_versions_they_downloaded():
     memory, _ = estimate("algo=fedasync", "engine.batch=2")
     assert memory["20 versions in flight"] == 20 * P and memory["4 trained models"] == 4 * P
     assert estimate("algo=fedavg")[0]["1 versions in flight"] == P
@@ -62,14 +60,6 @@ def test_the_network_is_outlined_without_its_numbers():
     net = budget.outline(config, create(config["dataset"]).load())
     assert sum(p.numel() for p in net.parameters()) == 10**9 * (64 + 1 + 10) + 10
     assert all(p.is_meta for p in net.parameters())
-
-
-def test_what_the_machine_has(monkeypatch):
-    assert 1e7 < budget.available(torch.device("cpu")) < 1e15
-    limit = 1024 * budget._line(Path("/proc/self/status"), "VmSize:") + 1e6
-    monkeypatch.setattr(budget.resource, "getrlimit", lambda what: (limit, limit))
-    assert budget.available(torch.device("cpu")) <= 1e6
-    assert budget.free_disk(Path("not/there/yet")) == pytest.approx(budget.free_disk(Path()), rel=0.1)
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_resume_refuses_a_contradiction(
     assert sentence in capsys.readouterr().err and runs == []
 
 
-def test_resume_of_nothing(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_is_no_run_cannot_be_resumed(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["resume=runs/none"]) == 2
     assert "runs/none is not the folder of a run" in capsys.readouterr().err
 

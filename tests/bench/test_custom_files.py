@@ -104,7 +104,7 @@ def test_the_field_of_a_partition_of_ones_own_without_its_name(capsys: pytest.Ca
     assert "Unknown field of partition=blocks 'alpha'" in capsys.readouterr().err
 
 
-def test_nothing_stays_behind(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_users_classes_are_forgotten_after_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     store()
     auto = registry.twin("partition", "auto")
     before = {group: list(registry.classes(group)) for group in registry.BASES}
@@ -221,7 +221,7 @@ BAD: dict[str, tuple[str, str, list[str]]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_one_sentence(
+def test_a_file_that_cannot_be_used_is_refused_in_one_sentence(
     case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text, line, words = BAD[case]

@@ -66,7 +66,7 @@ def test_the_only_module_of_a_file_and_one_without_arguments() -> None:
     assert weights("model.target=./net.py")[1]["parameters"] == 65 * 3 + 40
 
 
-def test_float64() -> None:
+def test_a_module_in_float64_is_trained_in_float64() -> None:
     write(NET.replace("hidden, classes))", "hidden, classes)).double()"))
     own = weights()[0]
     assert own.dtype == torch.float64

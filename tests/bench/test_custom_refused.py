@@ -117,7 +117,9 @@ BAD: dict[str, tuple[str, str, list[str]]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_one_sentence(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_module_that_cannot_be_trained_is_refused_in_one_sentence(
+    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     text, key, words = BAD[case]
     write(text)
     write("x = 1\ny = x / 0\n", "broken_of_mine.py")
@@ -150,7 +152,7 @@ def test_the_module_of_the_other_lightning_package(monkeypatch: pytest.MonkeyPat
     assert custom._base(type("Net", (other,), {})) is other
 
 
-def test_target_without_custom(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_target_needs_the_custom_model(capsys: pytest.CaptureFixture[str]) -> None:
     write(NET)
     assert command(["model.target=./net.py:Net"]) == 2
     assert "which has no target; add model=custom" in capsys.readouterr().err

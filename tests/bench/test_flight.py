@@ -20,8 +20,9 @@ def job(number, client, arrival, version=0, count=1):
 
 
 def plainly(jobs, most, arrivals, until):
-    """As in DESIGN: started, untrained jobs whose upload can still count before the run ends, earliest first."""
-    found = []
+    """As in DESIGN: started, untrained jobs whose upload can still count before the run ends, earliest first; all of
+    them that end by `until` where there is no limit."""
+    found, arrivals = [], math.inf if most is None else arrivals
     for one in sorted(jobs, key=lambda job: (job.arrival, job.client)):
         if arrivals <= 0 or one.arrival > until:
             break
@@ -53,11 +54,20 @@ def test_the_next_to_train_are_those_that_a_search_through_all_finds(seed):
         assert fleet.clients == sorted(one.client for one in there)
         assert fleet.places == sum(one.count for one in there)
         assert dict(fleet) == {one.id: one for one in there}
-        limits = rng.randint(1, 9), rng.randint(0, 2 * len(there) + 1), rng.choice([math.inf, 8.0])
+        limits = rng.choice([None, *range(1, 10)]), rng.randint(0, 2 * len(there) + 1), rng.choice([math.inf, 8.0])
         expected = plainly(there, *limits)
         assert fleet.ready(*limits) == expected
         for one in expected:
             one.result = "trained"
+
+
+def test_a_job_that_had_started_when_it_was_recorded_is_ready_at_once():
+    fleet = InFlight()
+    for number, started in enumerate((True, False)):
+        one = job(number, number, 1.0)
+        one.started = started
+        fleet.add(one)
+    assert [one.id for one in fleet.ready(None, 0, math.inf)] == [0]
 
 
 def test_a_version_is_unused_once_its_last_job_has_ended_and_is_named_once():

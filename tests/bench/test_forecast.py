@@ -3,6 +3,7 @@
 import copy
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -99,21 +100,6 @@ def test_fine_tuning_and_many_models_count_as_evaluation():
     assert gh.effort(True) == (6, 0)
 
 
-def test_a_step_takes_as_long_as_the_engine_is_slow(monkeypatch):
-    made = config("algo=fedavg", "epochs=2", "engine=eager")
-    parts = build(made)
-    now = [0.0]
-    monkeypatch.setattr(forecast.time, "perf_counter", lambda: now[0])
-    step = parts.module.training_step
-
-    def slow(batch, index):
-        now[0] += 3.0
-        return step(batch, index)
-
-    monkeypatch.setattr(parts.loop.engine, "training_step", slow)
-    assert forecast._seconds(parts.loop, total=1e6) == pytest.approx((3.0, 0.0, 0.0))
-
-
 def a_forecast(seconds):
     return forecast.Forecast(seconds, 1.2e9, 3e9, 1e9, 0.0, 0.0, 0.0, 0.0, 0.0)
 
@@ -144,6 +130,30 @@ def test_a_resumed_run_goes_by_what_was_found_when_it_began(tmp_path, monkeypatc
     result = run(stopped.config, resume=stopped.folder)
     assert "about 2.2 h for the rest of it" in capsys.readouterr().out
     assert result["forecast"]["seconds"] == 8000.0
+
+
+def begun(rounds, seconds):
+    """What `_forecast` asks of a record that was forecast when it began."""
+    return SimpleNamespace(forecast=lambda: {"seconds": seconds}, rows=[{}] * rounds)
+
+
+@pytest.mark.parametrize(("rounds", "said"), [(1, "about 3 min"), (3, None)])
+def test_a_resumed_run_says_what_is_left_of_it_if_that_is_long(rounds, said, capsys):
+    found = module._forecast({"rounds": 4}, None, begun(rounds, 240.0), None)
+    line = capsys.readouterr().out
+    assert found == {"seconds": 240.0} and line == (f"forecast   {said} for the rest of it\n" if said else "")
+
+
+def test_a_smaller_scale_that_would_take_longer_is_not_offered(monkeypatch, capsys):
+    kept = []
+    new = SimpleNamespace(forecast=lambda: None, keep_forecast=kept.append)
+    parts = SimpleNamespace(loop=SimpleNamespace(algo=SimpleNamespace(mail=None)))
+    monkeypatch.setattr(forecast, "measure", lambda config, parts: a_forecast(600.0))
+    for seconds, offered in ((599.0, True), (600.0, False)):
+        monkeypatch.setattr(module, "_shorter", lambda smaller, seconds=seconds: seconds)
+        module._forecast({}, parts, new, {"scale": "cpu"})
+        assert ("; scale=cpu takes about 10 min" in capsys.readouterr().out) is offered
+    assert [found["seconds"] for found in kept] == [600.0, 600.0]
 
 
 def test_traffic_between_devices_that_depends_on_training_is_not_guessed():

@@ -1,12 +1,9 @@
-"""How the process is set for a run, and that it is as before afterwards."""
+"""How the C library is set for a run."""
 
-import gc
 import subprocess
 import sys
 
 import pytest
-
-from bench.machine import rare_collections
 
 FAULTS = """
 import ctypes, resource
@@ -33,13 +30,3 @@ def test_memory_that_every_round_needs_is_not_given_back():
         )
 
     assert faults(True) < 100 < faults(False)
-
-
-def test_garbage_is_looked_for_rarely_and_then_as_before():
-    before = gc.get_threshold()
-    with rare_collections():
-        assert gc.get_threshold()[0] > before[0] and gc.get_freeze_count() > 0
-    assert gc.get_threshold() == before and gc.get_freeze_count() == 0
-    with pytest.raises(ZeroDivisionError), rare_collections():
-        1 / 0  # noqa: B018
-    assert gc.get_threshold() == before

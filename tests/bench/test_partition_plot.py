@@ -1,9 +1,11 @@
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from bench import partition
 from bench.__main__ import main
 from bench.partition import wasserstein
 
@@ -24,7 +26,20 @@ def test_it_draws_what_a_run_would_deal(tmp_path, capsys):
         assert image.width > 800 and len(set(image.convert("L").getdata())) > 20
 
 
-def test_file_and_remark(tmp_path, capsys):
+def test_the_map_has_a_column_for_each_client_and_a_row_for_each_label(monkeypatch):
+    kept = []
+    monkeypatch.setattr(partition, "save", lambda figure, target: kept.append(figure))
+    counts, distance = np.array([[5, 0, 1], [0, 4, 2]]), np.array([0.25, 0.75])
+    partition._draw(counts, distance, "two clients", Path("x.png"))
+    heat, bars = kept[0].axes[:2]
+    (image,) = heat.images
+    assert image.get_array().tolist() == [[5, 0], [0, 4], [1, 2]] and image.origin == "lower"
+    assert [(bar.get_x() + bar.get_width() / 2, bar.get_height()) for bar in bars.patches] == [(0, 0.25), (1, 0.75)]
+    assert {y for _, y in bars.lines[0].get_xydata().tolist()} == {0.5}  # their mean
+    assert heat.get_title() == "two clients"
+
+
+def test_the_file_can_be_chosen_and_a_remark_is_printed(tmp_path, capsys):
     keys = ["dataset=digits", "partition=ranges", "clients=20", "cohort=5", "partition.overlap=false"]
     sizes = ["partition.n_min=100", "partition.n_max=140", "partition.c_min=2", "partition.c_max=4"]
     assert main(["partition", *keys, *sizes, "--png", "deal.png"]) == 0

@@ -68,7 +68,7 @@ def test_a_protocol_is_the_papers_setting() -> None:
         ("fedlga", "digits", "none", "no paper"),
     ],
 )
-def test_protocol_auto(algo: str, dataset: str, name: str, why: str) -> None:
+def test_the_protocol_is_the_methods_own_or_the_data_sets_home(algo: str, dataset: str, name: str, why: str) -> None:
     resolved = config(f"algo={algo}", f"dataset={dataset}")
     lines = resolve.describe(resolved)
     assert resolved["protocol"] == name

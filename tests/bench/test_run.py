@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import weakref
+from contextlib import nullcontext
 
 import pytest
 
@@ -173,6 +174,22 @@ def test_an_error_keeps_the_rows_and_frees_the_record(tmp_path, monkeypatch):
         run(config(tmp_path))
     (found,) = read_all(tmp_path / "runs")
     assert found.status == "interrupted" and len(found.rows) == 2
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_garbage_is_collected_rarely_while_a_run_goes_on_and_as_before_when_it_is_over(tmp_path, monkeypatch, fails):
+    before, seen = (gc.get_threshold(), gc.get_freeze_count()), []
+
+    def hook(loop):
+        seen.append((gc.get_threshold()[0], gc.get_freeze_count() > 10_000))
+        if fails:
+            raise RuntimeError("a bug")
+
+    advancing(monkeypatch, hook)
+    with pytest.raises(RuntimeError) if fails else nullcontext():
+        run(config(tmp_path, "algo=fedavg", "rounds=2"))
+    assert {*seen} == {(50_000, True)} and before[0][0] < 50_000
+    assert (gc.get_threshold(), gc.get_freeze_count()) == before
 
 
 def test_a_finished_run_is_not_run_again(tmp_path):

@@ -3,6 +3,7 @@
 from itertools import pairwise
 from pathlib import Path
 
+from bench import timeline
 from bench.__main__ import main
 from bench.main import command
 from bench.record import read_all
@@ -52,6 +53,33 @@ def test_what_is_still_under_way_when_the_drawn_rounds_end_is_drawn_too():
     jobs = [row(1, 0, 0.0, 2.0), row(2, 0, 2.0, 4.0), row(3, 1, 0.0, 9.0), row(3, 0, 4.0, 8.0)]
     assert until(jobs, 2) == jobs[:3]
     assert until([], 2) == []
+
+
+def test_a_lane_shows_download_training_and_upload_and_lines_mark_the_aggregations(monkeypatch):
+    kept = []
+    monkeypatch.setattr(timeline, "save", lambda figure, target: kept.append((figure, target)))
+    times = {7: (0, 0.5, 2, 3), 9: (3, 3.25, 5, 5.5)}
+    jobs = [
+        {"client": str(client), "version": str(version), "outcome": outcome}
+        | dict(zip(("dispatched", "begins", "finish", "arrival"), map(str, times[client]), strict=True))
+        for client, version, outcome in ((7, 0, "arrived"), (9, 1, "lost"))
+    ]
+    timeline._draw(jobs, [7, 9], "two jobs", Path("x.png"))
+    ((figure, target),) = kept
+    (axes,) = figure.axes
+    bars = {
+        (round(bar.get_y() + bar.get_height() / 2), bar.get_x(), bar.get_width(), colour)
+        for colour, group in zip(timeline.COLOURS.values(), axes.containers, strict=False)
+        for bar in group
+    }
+    grey, blue, orange, red = timeline.COLOURS.values()
+    assert bars == {
+        *((0, 0, 0.5, grey), (0, 0.5, 1.5, blue), (0, 2, 1, orange)),
+        *((1, 3, 0.25, grey), (1, 3.25, 1.75, blue), (1, 5, 0.5, red)),
+    }
+    (aggregations,) = [lines for lines in axes.collections if lines.get_segments()]
+    assert [segment[0][0] for segment in aggregations.get_segments()] == [3.0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["7", "9"] and target == Path("x.png")
 
 
 def test_of_many_devices_those_that_come_back_are_drawn():

@@ -148,7 +148,7 @@ def picture(path, colour, size=(200, 100)):
     Image.new("RGB", size, colour).save(path)
 
 
-def test_image100(here):
+def test_image100_is_read_from_a_folder_per_class(here):
     for part, count in (("train", 3), ("val", 1)):
         for label in range(100):
             for k in range(count):
@@ -247,7 +247,7 @@ def test_validation_keeps_groups_together():
     assert 60 <= len(held.test) < 90
 
 
-def test_published_pickles(here, monkeypatch):
+def test_the_published_pickles_of_cifar_are_read(here, monkeypatch):
     folder = here / "cifar-10-batches-py"
     folder.mkdir()
     flat = COLOURS.transpose(0, 3, 1, 2).reshape(12, -1)  # a row is 1,024 red, then green, then blue values

@@ -4,7 +4,7 @@ import sys
 from datamodules.__main__ import main
 
 
-def test_list(tmp_path, monkeypatch, capsys, write_idx):
+def test_the_list_says_where_each_data_set_is(tmp_path, monkeypatch, capsys, write_idx):
     write_idx(tmp_path / "mnist")
     monkeypatch.setenv("FEDBENCH_DATA", str(tmp_path))
     assert main(["list"]) == 0
@@ -26,7 +26,7 @@ def test_list_shows_what_is_derived_and_how_to_get_the_rest(tmp_path, monkeypatc
     assert "point FEDBENCH_DATA at a folder with image100/train/<class>/<image>" in shown and "cifar" not in shown
 
 
-def test_verbs(capsys):
+def test_unknown_verbs_and_data_sets_get_the_nearest(capsys):
     assert main([]) == 0 and "list" in capsys.readouterr().out
     assert main(["fetsch"]) == 2 and "try list or fetch" in capsys.readouterr().err
     assert main(["fetch", "cifar12"]) == 2 and "no data set `cifar12`: try cifar10" in capsys.readouterr().err

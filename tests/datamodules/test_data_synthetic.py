@@ -33,7 +33,7 @@ def test_splits_have_their_own():
     assert (len(data.train), len(data.test), data.classes) == (697_932, 116_323, 62)
 
 
-def test_samples():
+def test_the_number_of_synthetic_samples_can_be_chosen():
     data = CIFAR10(source="synthetic", samples=500).load()
     assert (len(data.train), len(data.test)) == (500, 100)
     assert not set(data.train.x.tolist()) & set(data.test.x.tolist())

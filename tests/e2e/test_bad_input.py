@@ -135,7 +135,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("line", "words"), CASES.items())
-def test_refused(line, words, runs, refused, monkeypatch):
+def test_bad_input_is_refused_before_anything_is_written(line, words, runs, refused, monkeypatch):
     monkeypatch.setenv("HOME", str(Path.cwd()))
     for name in ("FEDBENCH_DATA", "WANDB_API_KEY", "NETRC"):
         monkeypatch.delenv(name, raising=False)

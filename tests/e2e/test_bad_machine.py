@@ -48,7 +48,7 @@ def one_error(err):
 
 
 @pytest.mark.parametrize("name", ["metrics.csv", f"{CKPT}.tmp", "result.json.tmp"])
-def test_a_full_disk(name, small, capsys, monkeypatch):
+def test_a_full_disk_ends_a_run_in_a_sentence_and_it_can_go_on(name, small, capsys, monkeypatch):
     """/dev/full is a disk without room: writing to it fails in the kernel."""
     truncate = Record.truncate
 

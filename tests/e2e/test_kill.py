@@ -110,5 +110,5 @@ def test_a_killed_run_resumes_to_the_same_end(setting, whole, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", ["synchronous", "asynchronous", "mail", "mail, lost for good"])
 @pytest.mark.parametrize("number", range(10))
-def test_forty_more(setting, number, whole, tmp_path):
+def test_a_killed_run_resumes_to_the_same_end_forty_more_times(setting, number, whole, tmp_path):
     kill_and_resume(setting, whole, tmp_path / "runs")

@@ -6,18 +6,11 @@ from torch import nn
 
 from algorithms.base import Fed, Jobs
 from bench.batches import Batches
+from bench.classifier import Classifier
 from bench.engine import compile as compiler
 from bench.flat import Layout, trainable
-from bench.speed.variants import Classifier
 
 CLASSES = 4
-
-
-class Whole(Classifier):
-    """With the `forward` that prototypes ask for."""
-
-    def forward(self, x):
-        return self.net(x)
 
 
 FORMS = {"columns": (True, False), "spectral": (False, True), "torch": (False, False)}
@@ -35,7 +28,7 @@ def flat_after(features, shape, *rest):
 
 
 def federation(net, shape, sizes, batch_size=5, dtype=torch.float64, augment=None, seed=0, images=None):
-    module = Whole(net).to(dtype)
+    module = Classifier(net).to(dtype)
     rng = np.random.default_rng(seed)
     total = sum(sizes)
     x = torch.from_numpy(rng.normal(size=(total, *shape))).to(dtype) if images is None else images.to(dtype)

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from bench import models
+from bench.classifier import Classifier
 from bench.engine import compile as compiler
 from bench.engine import structure
 from bench.engine.conv import Convolutional
@@ -14,7 +15,7 @@ from bench.engine.layers import Relu
 from bench.engine.spectral import Spectral
 from bench.flat import trainable
 from bench.seeding import stream
-from tests.engine.chains import CLASSES, FORMS, Whole, federation, flat_after, force, start
+from tests.engine.chains import CLASSES, FORMS, federation, flat_after, force, start
 
 
 def uneven():
@@ -131,7 +132,7 @@ def test_a_frozen_layer_stays_and_the_others_learn(frozen):
 def test_a_layer_that_is_used_twice_is_no_chain():
     """Its two gradients would have to be added."""
     layer = nn.Linear(4, 4)
-    assert structure.chain(Whole(nn.Sequential(nn.Flatten(), layer, nn.ReLU(), layer))) == "it uses a layer twice"
+    assert structure.chain(Classifier(nn.Sequential(nn.Flatten(), layer, nn.ReLU(), layer))) == "it uses a layer twice"
 
 
 def test_what_is_no_chain_is_refused():

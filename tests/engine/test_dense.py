@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields
 from functools import cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from torch import nn
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule
 from bench import assemble
 from bench.batches import Batches
+from bench.classifier import Classifier
 from bench.engine import crowd
 from bench.engine.dense import Dense, linears
 from bench.engine.eager import Eager
@@ -27,18 +29,23 @@ EPOCHS = [3, 3, 2, 1, 3, 2, 3]
 
 
 @cache
-def path(name: str, dtype: torch.dtype, engine: type, cached: int = crowd.CACHE) -> list[torch.Tensor]:
-    """The server's models in a run of some 50 steps a device, with stragglers and ragged batches."""
+def composed(name: str) -> dict[str, Any]:
+    """Hydra takes as long as the run that is tested: once for all engines and types."""
     store()
     small = ["dataset=digits", "clients=5", "cohort=4", "rounds=2", "epochs=2", "batch_size=17", "lr=0.05"]
     uneven = ["partition=dirichlet", "partition.alpha=1", "devices.rho=0.5", "test_samples=64"]
+    return plan([*small, *uneven, f"algo={name}", "engine.workers=1"], multirun=False)[0]
+
+
+@cache
+def path(name: str, dtype: torch.dtype, engine: type, cached: int = crowd.CACHE) -> list[torch.Tensor]:
+    """The server's models in a run of some 50 steps a device, with stragglers and ragged batches."""
+    config = composed(name)
     torch.set_default_dtype(dtype)
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(crowd, "CACHE", cached)
-            loop = assemble.build(
-                plan([*small, *uneven, f"algo={name}", f"engine={engine.name}", "engine.workers=1"], multirun=False)[0]
-            ).loop
+            loop = assemble.build({**config, "engine": {**config["engine"], "name": engine.name}}).loop
         assert type(loop.engine) is engine
         models = []
         while not loop.finished:
@@ -81,22 +88,6 @@ class Ruled(Algorithm):
 
         r = self.rule
         return LocalRule(mine(r.lr), mine(r.scale), mine(r.prox), mine(r.drift), r.mask, r.sam)
-
-
-class Classifier(nn.Module):
-    """LocalModule without Lightning."""
-
-    classifier = True
-
-    def __init__(self, net):
-        super().__init__()
-        self.net = net
-
-    def forward(self, x):
-        return self.net(x)
-
-    def training_step(self, batch, batch_idx):
-        return nn.functional.cross_entropy(self.net(batch[0]), batch[1], reduction="none")
 
 
 class Problem:

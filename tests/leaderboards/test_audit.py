@@ -22,7 +22,7 @@ def test_fedlga_is_third_only_among_the_methods_of_its_earlier_version():
     assert fedlga.ranks(fedlga.EARLIER) == [3, 3, 3]
 
 
-def test_fedlgas_totals():
+def test_fedlgas_totals_are_products_but_for_one():
     exact, odd = fedlga.products()
     assert exact == 12
     assert odd == [("fedcm", "cifar100")]
@@ -39,7 +39,7 @@ def test_fedlgas_tuned_numbers_are_the_untuned_ones():
     assert fedlga.reprinted() == (54, 54)
 
 
-def test_fed2as_saving():
+def test_fed2as_formula_of_its_saving_is_wrong():
     for D in range(1, 11):
         assert fed2a.saved(D) == pytest.approx((300 / 10 - 1) * (10 - D))
     assert fed2a.printed_saving(8) == 238
@@ -65,7 +65,7 @@ def test_fedlcs_localcol_chooses_nobody_with_the_k_of_eq_40():
     assert fedlc.chosen(0) > 0
 
 
-def test_fedlcs_footnote():
+def test_fedlcs_footnote_has_another_closed_form():
     total, right, printed = fedlc.retransmissions(0.1)
     assert total == pytest.approx(right) == pytest.approx(0.1 / 0.81)
     assert printed == pytest.approx(0.1 / 0.99)

@@ -59,7 +59,7 @@ def test_golden_runs_can_tell_the_methods_apart():
         assert any(list(golden._differences("", runs[a][plan], runs[b][plan])) for plan in plans), (a, b)
 
 
-def test_nothing_moved(root, capsys):
+def test_what_has_not_moved_passes(root, capsys):
     assert check(update=False, root=root) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "Nothing moved."

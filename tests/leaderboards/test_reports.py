@@ -21,7 +21,9 @@ PUBLISH = """
 import sys
 sys.path.insert(0, {tests!r})
 import made
+from leaderboards import own
 from leaderboards.reports import publish
+own.layers = lambda protocol: {{}}  # of Fed2A's models, which take seconds to build and are not in these runs
 print(publish("team", "fed", made.table_vi({rounds!r})))
 """
 
@@ -39,7 +41,7 @@ def publish(stub, folder, rounds):
     return done.stdout.splitlines()[-1]
 
 
-def test_results_and_report_arrive_once_and_again_changes_nothing(tmp_path):
+def test_results_arrive_once_and_later_ones_join_them_in_the_same_report(tmp_path):
     pytest.importorskip("wandb_workspaces", reason="the extra `reports` is not installed")
     stub = Stub()
     first = publish(stub, tmp_path, {"fedavg": [3], "fedlga": [2]})
@@ -58,8 +60,6 @@ def test_results_and_report_arrive_once_and_again_changes_nothing(tmp_path):
     assert report["displayName"] == TITLE
     for words in ("116 rounds / 3.0, direction only", "Claims by verdict", "test_accuracy", "fedlga/table6"):
         assert words in report["spec"]
-    again = publish(stub, tmp_path, {"fedavg": [3], "fedlga": [2]})
-    assert again.startswith("0 runs sent, 2 were there; report updated: ")
     more = publish(stub, tmp_path, {"fedavg": [3, 4], "fedlga": [2]})
     assert more.startswith("1 runs sent, 2 were there; report updated: ")
     assert len(stub.reports) == 1 and len(stub.runs) == 3

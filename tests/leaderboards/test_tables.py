@@ -1,39 +1,11 @@
-import math
 import subprocess
 import sys
-from pathlib import Path
 
-import pytest
+from finished_runs import make
 
 from bench.metrics import mean_interval
-from bench.record import Record, Run
-from leaderboards.plots import learning_curves
+from bench.record import Record
 from leaderboards.tables import group, leaderboard
-
-
-def make(algo="fedavg", seed=0, accuracy=0.9, reached=5, rounds=4, status="finished", **changes):
-    fields = changes.pop("algo_fields", {})
-    config = {
-        **{"created": changes.pop("created", "2026-11-16T10:00:00+00:00"), "group": None, "command": "x"},
-        "algo": {"name": algo, "_target_": f"algorithms.{algo}", **fields},
-        **{"dataset": {"name": "digits"}, "partition": {"name": "dirichlet", "alpha": 0.3}, "model": {"name": "mlp"}},
-        **{"protocol": "none", "scale": "paper", "clients": 20, "cohort": 10, "rounds": rounds, "lr": 0.1},
-        **{"seed": seed, "out": f"runs{seed}", **changes},
-    }
-    rows = [
-        {
-            **{"round": t, "virtual_seconds": 2.0 * t, "test_accuracy": accuracy * t / rounds},
-            **{"bytes_up": 10 * t, "bytes_down": 10 * t, "bytes_peer": 0},
-        }
-        for t in range(1, rounds + 1)
-    ]
-    result = {
-        **{"final_accuracy": accuracy, "best_accuracy": accuracy + 0.01, "target": 0.85, "rounds_to_target": reached},
-        **{"seconds_per_round": 0.25, "virtual_seconds": 8.0},
-        **{"upload_bytes": 3 * 2**20, "download_bytes": 2**20, "peer_bytes": 0},
-    }
-    identity = Path(f"{algo}-{seed}-{accuracy}-{config['created']}-{sorted(fields.items())}")
-    return Run(identity, config, rows, result if status == "finished" else None, status)
 
 
 def row_of(table, name):
@@ -57,7 +29,7 @@ def test_one_seed_has_no_interval():
     assert "±" not in leaderboard([make()])
 
 
-def test_best_method_first():
+def test_the_best_method_comes_first():
     table = leaderboard([make("fedavg", accuracy=0.8), make("scaffold", accuracy=0.9)])
     assert table.index("scaffold") < table.index("fedavg")
 
@@ -111,30 +83,6 @@ def test_peer_traffic_has_a_column_when_there_is_some():
     run = make()
     run.result["peer_bytes"] = 5 * 2**20
     assert "MB peer" in leaderboard([run]) and row_of(leaderboard([run]), "fedavg").split()[-1] == "5.0"
-
-
-def test_learning_curves_are_a_picture(tmp_path):
-    slow = make("fedasync", rounds=3)
-    for row in slow.rows:
-        row["virtual_seconds"] *= 3
-    gaps = make(seed=1)
-    gaps.rows[1]["test_accuracy"] = math.nan
-    path = tmp_path / "new" / "curves.png"
-    learning_curves([make(), gaps, slow, make(protocol="fedlga")], path)
-    assert path.read_bytes().startswith(b"\x89PNG")
-    wide = int.from_bytes(path.read_bytes()[16:20])
-    for row in slow.rows:
-        row["bytes_peer"] = 100
-    learning_curves([make(), slow], path)
-    widest = int.from_bytes(path.read_bytes()[16:20])
-    learning_curves([make(), gaps], path)
-    one = int.from_bytes(path.read_bytes()[16:20])  # one panel where methods cost the same
-    assert (wide, widest) == (2 * one, 3 * one)
-
-
-def test_nothing_to_plot_is_an_error(tmp_path):
-    with pytest.raises(ValueError, match="no finished run"):
-        learning_curves([make(status="running")], tmp_path / "x.png")
 
 
 def command(*words):

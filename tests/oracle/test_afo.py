@@ -21,7 +21,7 @@ def derive(q: Problem, seconds: np.ndarray, alpha: float = 0.6, **terms: float) 
 
 @pytest.mark.parametrize("alpha", [None, 0.3, 1.0])
 @pytest.mark.parametrize("seed", range(3))
-def test_unequal_seconds(seed: int, alpha: float | None) -> None:
+def test_devices_of_unequal_speed_follow_the_derivation(seed: int, alpha: float | None) -> None:
     """Upload t comes from the device i that finishes next, with steps[v, i] plain steps from the version v it
     downloaded; s = t - v;  x = alpha / (s + 1), alpha = 0.6 by default;  w_{t+1} = (1 - x) w_t + x w_i."""
     q = make(200 + seed, rounds=30)

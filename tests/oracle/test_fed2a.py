@@ -72,7 +72,7 @@ def uneven(seed: int, clients: int) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("tvw", ["exp", "inv", "log", "none"])
 @pytest.mark.parametrize(("P", "D", "deep"), [(4, 1, 1), (4, 2, 3), (5, 5, 2), (3, 1, 2)])
-def test_plu_and_tvw(seed: int, tvw: str, P: int, D: int, deep: int) -> None:
+def test_plu_and_tvw_follow_the_derivation(seed: int, tvw: str, P: int, D: int, deep: int) -> None:
     """Buffer of K = 3 of 5 devices; device k downloaded version v_k and holds w_k = its steps from w_{v_k}. In layer l,
     over the devices that sent it (deep: v_k < P or v_k mod P >= P - D):
     w_{t+1}^l = sum n_k f(t - v_k) w_k^l / sum n_k f(t - v_k)  (n_t and f(t) of Eq. 4 cancel); nobody sent: w_t^l.
@@ -91,7 +91,7 @@ def test_ties_and_seconds_by_version(seed: int) -> None:
         compare(q, seconds, K=K, P=5, D=2, tvw="exp", deep=2)
 
 
-def test_defaults() -> None:
+def test_the_defaults_are_those_of_the_derivation() -> None:
     """P = 10, D = 8, TVW-inv; K is the cohort: with all in it everything is fresh, so only n_k and PLU's clock count:
     versions 10, 11 and 20, 21 leave the deep layer as it was."""
     q = make(236, rounds=24)
@@ -106,7 +106,7 @@ def test_defaults() -> None:
     agree(q.run("fed2a", seconds=seconds, deep=2, cohort=3, **{"algo.rce": False}).w, three)
 
 
-def test_momentum_and_decay() -> None:
+def test_momentum_and_decay_follow_the_derivation() -> None:
     q = make(237, rounds=20)
     compare(q, uneven(237, 5), K=2, P=4, D=1, tvw="log", deep=2, momentum=0.5, decay=0.1)
 
@@ -121,7 +121,7 @@ def test_everything_sent_and_everybody_waited_for_is_fedavg() -> None:
         agree(q.run("fed2a", seconds=uneven(238, 5), **keys).w, fedavg, 1e-12)
 
 
-def test_cached() -> None:
+def test_cached_aggregation_averages_everybodys_last_model() -> None:
     """aggregation=cached, PLU and TVW off: w_{t+1} = sum over all N of n_k (last model of k) / n; w_0 for those never
     heard of."""
     q = make(239, rounds=14)
@@ -135,7 +135,7 @@ def test_cached() -> None:
     agree(q.run("fed2a", seconds=seconds, aggregation="cached", **keys).w, w)
 
 
-def test_plu_sends_deep() -> None:
+def test_plu_sends_the_deep_layers_in_the_first_period_and_at_the_end_of_each() -> None:
     for P in range(1, 11):
         for D in range(1, P + 1):
             sent = deep_rounds(4 * P, P, D)
@@ -145,7 +145,7 @@ def test_plu_sends_deep() -> None:
 
 
 @pytest.mark.parametrize("kind", ["exp", "inv", "log"])
-def test_time_weights(kind: str) -> None:
+def test_time_weights_are_those_of_eq_4(kind: str) -> None:
     """TW_k = (n_k / n_t) f(t, k) / f(t), divided by their sum (Eq. 4), as it stands."""
     rng = np.random.default_rng(7)
     for _ in range(20):
@@ -161,7 +161,7 @@ def test_time_weights(kind: str) -> None:
 
 
 @pytest.mark.parametrize("distance", ["cosine", "correlation", "euclidean"])
-def test_rdm_and_consistency(distance: str) -> None:
+def test_distances_and_consistency_are_those_of_eqs_6_to_10(distance: str) -> None:
     """Against scipy: pairwise distances (Eq. 8 prints the similarity; we take 1 - it, which Eq. 10 does not see), and
     the squared Pearson correlation of the m (m - 1) / 2 entries above the diagonal."""
     rng = np.random.default_rng(8)
@@ -250,7 +250,7 @@ SOME, NONE, ALL = [True, False, True, True], [False] * 4, [True] * 4
 @pytest.mark.parametrize("distance", ["cosine", "correlation", "euclidean"])
 @pytest.mark.parametrize("tvw", ["exp", "inv", "log", "none"])
 @pytest.mark.parametrize("deep", [SOME, NONE, ALL], ids=["some", "nobody", "all"])
-def test_rce(tvw: str, distance: str, deep: list[bool]) -> None:
+def test_layers_are_weighed_by_time_and_consistency(tvw: str, distance: str, deep: list[bool]) -> None:
     """Weight of device k in layer l: TW_k rc_k^l over the sum for those who sent l; RCE alone (tvw=none): rc_k^l."""
     rng = np.random.default_rng(11)
     w, model = rng.normal(size=18), rng.normal(size=(4, 18))

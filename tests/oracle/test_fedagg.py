@@ -113,7 +113,9 @@ def compare(p: Problem, weighting: str = "size", **fields: Any):
 @pytest.mark.parametrize("update", ["own", "aggregated"])
 @pytest.mark.parametrize("feedback", [True, False])
 @pytest.mark.parametrize("alpha", [0.1, 0.6])
-def test_history(seed: int, weighting: str, update: str, feedback: bool, alpha: float) -> None:
+def test_rates_follow_from_the_last_rounds_means(
+    seed: int, weighting: str, update: str, feedback: bool, alpha: float
+) -> None:
     """Round 0: plain SGD at lr.  Then eta_{i,l} is the first component of the optimum of Eq. 13 for the epochs that
     remain, from the device's own w_l (feedback), or component l of the optimum from the model received; clamped to
     [1e-4, 0.99];  w_{l+1} = w_l - eta g_i(w_l) (own) or w_l - eta phi1_l (aggregated).  L is the run's for everybody,
@@ -125,7 +127,7 @@ def test_history(seed: int, weighting: str, update: str, feedback: bool, alpha: 
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_defaults(seed: int) -> None:
+def test_the_defaults_are_those_of_the_derivation(seed: int) -> None:
     """alpha = 0.1, history, feedback, own, [1e-4, 0.99], weighting = size."""
     p = make(172 + seed)
     w, (phi1, phi2), _, _ = derive(p)
@@ -139,7 +141,7 @@ def test_defaults(seed: int) -> None:
 @pytest.mark.parametrize("update", ["own", "aggregated"])
 @pytest.mark.parametrize("feedback", [True, False])
 @pytest.mark.parametrize("clamp", [(0.03, 0.12), (None, 0.12), (0.05, None), (None, None), (0.1, 0.1)], ids=str)
-def test_clamps(update: str, feedback: bool, clamp: tuple[float | None, float | None]) -> None:
+def test_rates_are_clamped_at_either_end(update: str, feedback: bool, clamp: tuple[float | None, float | None]) -> None:
     """Either end may be open. Round 0 is at lr = 0.15, outside the interval: it is not clamped."""
     p = make(174)
     fields = {"eta_min": clamp[0], "eta_max": clamp[1], "update": update, "feedback": feedback}
@@ -166,7 +168,7 @@ def test_epochs_that_nobody_ever_reached(update: str, feedback: bool, eta_min: f
 
 @pytest.mark.parametrize("feedback", [True, False])
 @pytest.mark.parametrize(("momentum", "decay"), [(0.5, 0.0), (0.0, 0.1), (0.3, 0.05)])
-def test_momentum_and_decay(feedback: bool, momentum: float, decay: float) -> None:
+def test_momentum_and_decay_follow_the_derivation(feedback: bool, momentum: float, decay: float) -> None:
     """w_{l+1} = w_l - eta_l m_l, m_l <- rho m + g + decay w; phi1 is the mean of the raw gradients all the same."""
     compare(make(176), feedback=feedback, eta_max=0.2, momentum=momentum, decay=decay)
 
@@ -225,7 +227,7 @@ def somebody_does_all(p: Problem) -> Problem:
 @pytest.mark.parametrize("weighting", ["size", "uniform"])
 @pytest.mark.parametrize("update", ["own", "aggregated"])
 @pytest.mark.parametrize("feedback", [True, False])
-def test_prerun(weighting: str, update: str, feedback: bool) -> None:
+def test_rates_follow_from_a_run_of_fedavg_ahead(weighting: str, update: str, feedback: bool) -> None:
     """phi1^t, phi2^t are the means over the distinct devices of round t of a run of FedAvg with the same cohorts and
     steps, not shifted; they serve from round 0 on. (Somebody does all four epochs in every round here.)"""
     p = somebody_does_all(make(178))
@@ -236,7 +238,7 @@ def test_prerun(weighting: str, update: str, feedback: bool) -> None:
 @pytest.mark.parametrize("whole", [True, False])
 @pytest.mark.parametrize("update", ["own", "aggregated"])
 @pytest.mark.parametrize("feedback", [True, False])
-def test_prerun_given_the_traces(update: str, feedback: bool, whole: bool) -> None:
+def test_rates_follow_from_given_traces_of_fedavg(update: str, feedback: bool, whole: bool) -> None:
     """The same with FedAvg's traces from the derivation. An epoch that nobody reached in round t keeps the phi1 of
     round t - 1, and its phi2 shifted by what FedAvg's model moved."""
     p = somebody_does_all(make(178)) if whole else make(178)
@@ -266,7 +268,7 @@ def fixed_point(p: Problem, weighting: str = "size", epsilon: float = 1e-3, J: i
 @pytest.mark.parametrize("update", ["own", "aggregated"])
 @pytest.mark.parametrize("feedback", [True, False])
 @pytest.mark.parametrize(("alpha", "weighting"), [(0.1, "size"), (0.99, "uniform"), (0.99, "size")])
-def test_fixed_point(alpha: float, weighting: str, update: str, feedback: bool) -> None:
+def test_a_round_is_repeated_until_its_means_stay(alpha: float, weighting: str, update: str, feedback: bool) -> None:
     """Alg. 1: the cohort of a round trains from the same w_t again and again, phi being the means of the pass before
     (the round's first pass is plain SGD at lr, and there is nothing yet to compare it with), until sum_l |phi1_l -
     before| and sum_l |phi2_l - before| are both at most 1e-3, ten passes at most; the last pass makes the model."""

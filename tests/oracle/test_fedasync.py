@@ -66,7 +66,7 @@ def uneven(seed: int, clients: int) -> np.ndarray:
     ],
     ids=str,
 )
-def test_unequal_seconds(seed: int, mu: float, fields: dict[str, Any]) -> None:
+def test_devices_of_unequal_speed_follow_the_derivation(seed: int, mu: float, fields: dict[str, Any]) -> None:
     """Upload t = 0, 1, ... comes from the device i that finishes next: the model it made in steps[v, i] steps on
     F_i + (mu/2)|w - w_v|^2 from the version v it downloaded.  d = t - v;  a = alpha s(d);  w_{t+1} = (1-a) w_t + a w_i.
     s: const 1; poly (d+1)^-p; hinge 1 up to b, then 1/(p (d-b) + 1). The device starts again with version t + 1."""
@@ -76,7 +76,7 @@ def test_unequal_seconds(seed: int, mu: float, fields: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_defaults(seed: int) -> None:
+def test_the_defaults_are_those_of_the_derivation(seed: int) -> None:
     """alpha = 0.6, poly with p = 0.5, mu = 0.005; hinge with b = 4."""
     q = make(43 + seed, rounds=24)
     seconds = uneven(43 + seed, q.clients)
@@ -86,7 +86,7 @@ def test_defaults(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_seconds_by_version(seed: int) -> None:
+def test_a_dispatch_takes_the_seconds_of_the_version_it_downloads(seed: int) -> None:
     """seconds[v, i] is the time of the dispatch that downloads version v."""
     q = make(46 + seed, rounds=24)
     seconds = np.random.default_rng(46 + seed).uniform(0.2, 3.0, (q.rounds, q.clients))
@@ -94,7 +94,7 @@ def test_seconds_by_version(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_ties(seed: int) -> None:
+def test_uploads_that_coincide_are_handled_in_device_order(seed: int) -> None:
     """Times are multiples of 1/4, exact in binary, so that uploads coincide: device order decides, each is aggregated
     before the next, and the model a device is sent is that of its own aggregation."""
     q = make(49 + seed, rounds=30)

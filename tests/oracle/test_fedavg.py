@@ -20,7 +20,7 @@ def derive(p: Problem, weighting: str = "size", **terms: float) -> np.ndarray:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("weighting", ["size", "uniform"])
-def test_plain(seed: int, weighting: str) -> None:
+def test_plain_rounds_follow_the_derivation(seed: int, weighting: str) -> None:
     """w_i = w_i* + (I - lr A_i)^{K_i} (w - w_i*), A_i w_i* = b_i; w+ = sum p_i w_i, p_i ~ count_i n_i or count_i."""
     p = make(seed)
     w = [p.w0]
@@ -46,7 +46,7 @@ def test_size_is_the_default_weighting() -> None:
 
 @pytest.mark.parametrize("weighting", ["size", "uniform"])
 @pytest.mark.parametrize(("momentum", "decay"), [(0.9, 0.0), (0.0, 0.2), (0.5, 0.05)])
-def test_momentum_and_decay(momentum: float, decay: float, weighting: str) -> None:
+def test_momentum_and_decay_follow_the_derivation(momentum: float, decay: float, weighting: str) -> None:
     """m <- mu m + (A_i + decay) w - b_i, w <- w - lr m, m = 0 at each dispatch: z -> M z, z = (w, m, 1), K_i times."""
     p = make(4)
     expected = derive(p, weighting, momentum=momentum, decay=decay)
@@ -54,7 +54,7 @@ def test_momentum_and_decay(momentum: float, decay: float, weighting: str) -> No
     assert np.abs(expected - derive(p, weighting)).max() > 1e-3
 
 
-def test_momentum_by_hand() -> None:
+def test_momentum_worked_out_by_hand_comes_out() -> None:
     """A = 1, b = 0, lr = 1/2, momentum 1/2, decay 1, w = 1: m = 2, w = 0; then m = 1 + 0, w = -1/2; next round from
     m = 0: w = -1/2, m = -1, w = 0; m = -1/2, w = 1/4."""
     p = Problem(np.ones((1, 1, 1)), np.zeros((1, 1)), np.ones(1), np.ones(1), 0.5, np.full((2, 1), 2), [[0], [0]])

@@ -25,7 +25,7 @@ def derive(p: Problem, deep: int, weighting: str = "size", **terms: float) -> np
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("weighting", ["size", "uniform"])
 @pytest.mark.parametrize("deep", [1, 2, 3])
-def test_plain(seed: int, weighting: str, deep: int) -> None:
+def test_plain_rounds_follow_the_derivation(seed: int, weighting: str, deep: int) -> None:
     """With the head h frozen the body x has the loss x'A_bb x/2 - (b_b - A_bh h)'x: FedAvg on that, and h beside it."""
     p = make(160 + seed)
     expected = derive(p, deep, weighting)
@@ -36,7 +36,7 @@ def test_plain(seed: int, weighting: str, deep: int) -> None:
 
 @pytest.mark.parametrize("deep", [1, 2])
 @pytest.mark.parametrize(("momentum", "decay"), [(0.5, 0.0), (0.0, 0.3), (0.4, 0.1)])
-def test_momentum_and_decay(momentum: float, decay: float, deep: int) -> None:
+def test_momentum_and_decay_follow_the_derivation(momentum: float, decay: float, deep: int) -> None:
     p = make(162)
     expected = derive(p, deep, momentum=momentum, decay=decay)
     agree(p.run("fedbabu", momentum=momentum, weight_decay=decay, deep=deep).w, expected)

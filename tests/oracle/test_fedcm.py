@@ -36,7 +36,7 @@ def compare(trace: Any, expected: Any) -> None:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("weighting", ["size", "uniform"])
 @pytest.mark.parametrize(("a", "eta_g"), [(0.1, None), (0.7, None), (0.1, 0.3), (0.4, 1.0), (1.0, 0.5)])
-def test_plain(seed: int, weighting: str, a: float, eta_g: float | None) -> None:
+def test_plain_rounds_follow_the_derivation(seed: int, weighting: str, a: float, eta_g: float | None) -> None:
     """Delta_0 = 0; local step w <- w - lr (a g_i(w) + (1 - a) Delta_t), Delta_t frozen;            (Alg. 2)
     Delta_{t+1} = -sum p_i delta_i / (K_i lr);  w+ = w - eta_g Delta_{t+1}, or w + sum p_i delta_i without eta_g."""
     p = make(120 + seed)
@@ -64,14 +64,14 @@ def test_gradients_along_the_path(eta_g: float | None) -> None:
     compare(p.run("fedcm", **keys), (np.array(w), Delta))
 
 
-def test_defaults() -> None:
+def test_the_defaults_are_those_of_the_derivation() -> None:
     """a = 0.1, no eta_g, weighting = size."""
     p = make(123)
     compare(p.run("fedcm"), derive(p))
 
 
 @pytest.mark.parametrize(("momentum", "decay"), [(0.5, 0.0), (0.0, 0.1), (0.3, 0.05)])
-def test_momentum_and_decay(momentum: float, decay: float) -> None:
+def test_momentum_and_decay_follow_the_derivation(momentum: float, decay: float) -> None:
     """w <- w - lr (a m + (1 - a) Delta): Delta stays outside the buffer, a scales all of it; K_i lr all the same."""
     p = make(124)
     keys = {"momentum": momentum, "weight_decay": decay, "algo.a": 0.4}
@@ -93,7 +93,7 @@ def test_in_a_semi_asynchronous_schedule(eta_g: float | None) -> None:
     compare(p.run("fedcm", concurrency=p.clients, buffer=2, seconds=seconds, **keys), (np.array(w), Delta[-1]))
 
 
-def test_by_hand() -> None:
+def test_numbers_worked_out_by_hand_come_out() -> None:
     """F = w^2/2, lr = 1/2, a = 1/2, w = 4: g = 4, w = 3, Delta = 2.  Two steps of 1/2 (g/2 + 1): 3 -> 7/4 -> 13/16,
     Delta = (3 - 13/16)/1 = 35/16.  With eta_g = 1: w = 4 - 2 = 2, then 2 -> 1 -> 1/4, Delta = 7/4, w = 2 - 7/4."""
     p = Problem(

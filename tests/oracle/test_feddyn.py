@@ -34,7 +34,7 @@ def compare(trace: Any, expected: Any) -> None:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("weighting", ["size", "uniform"])
 @pytest.mark.parametrize("alpha", [0.01, 0.1, 1.0])
-def test_plain(seed: int, weighting: str, alpha: float) -> None:
+def test_plain_rounds_follow_the_derivation(seed: int, weighting: str, alpha: float) -> None:
     """Local step w <- w - lr (g_i(w) - h_i + alpha (w - w_t));  h_i <- h_i - alpha (w_i - w_t)      (Alg. 1)
     h <- h - (alpha/N) sum_S (w_i - w_t), each distinct device once and unweighted, N all devices;
     w+ = sum p_i w_i - h/alpha, p_i counting a device as often as it was drawn."""
@@ -61,7 +61,7 @@ def test_one_quadratic_per_job(weighting: str) -> None:
     compare(p.run("feddyn", weighting=weighting, **{"algo.alpha": alpha}), (np.array(w), h, own))
 
 
-def test_defaults() -> None:
+def test_the_defaults_are_those_of_the_derivation() -> None:
     """alpha = 0.01, weighting = size."""
     p = make(113)
     compare(p.run("feddyn"), derive(p))
@@ -69,7 +69,7 @@ def test_defaults() -> None:
 
 @pytest.mark.parametrize("weighting", ["size", "uniform"])
 @pytest.mark.parametrize(("momentum", "decay"), [(0.5, 0.0), (0.0, 0.1), (0.3, 0.05)])
-def test_momentum_and_decay(weighting: str, momentum: float, decay: float) -> None:
+def test_momentum_and_decay_follow_the_derivation(weighting: str, momentum: float, decay: float) -> None:
     """-h_i and the proximal term stay outside the momentum buffer."""
     p = make(114)
     keys = {"momentum": momentum, "weight_decay": decay, "weighting": weighting, "algo.alpha": 0.2}
@@ -86,7 +86,7 @@ def test_the_servers_h_is_the_mean_of_the_clients(rounds: int) -> None:
     assert trace.clients["h"].shape == (p.clients, len(p.w0)) and not trace.clients["h"][4].any()
 
 
-def test_by_hand() -> None:
+def test_numbers_worked_out_by_hand_come_out() -> None:
     """F_0 = w^2/2, F_1 = w^2/2 - 4 w, lr = 1/2, alpha = 1, one step each, n equal, w = 2.
     Round 1: w_0 = 1, w_1 = 3; h_0 = 1, h_1 = -1; h = 0; w = 2.
     Round 2, device 0 alone: w_0 = 2 - (2 - 1)/2 = 3/2, h_0 = 1 + 1/2; h = 0 + 1/4; w = 3/2 - 1/4."""

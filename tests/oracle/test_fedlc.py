@@ -139,7 +139,7 @@ def test_three_devices_event_by_event(method: type[Algorithm]) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("clients", [3, 4, 6])
-def test_unequal_seconds(clients: int, seed: int) -> None:
+def test_devices_of_unequal_speed_follow_the_derivation(clients: int, seed: int) -> None:
     q = gentle(241 + seed, clients, 14 * clients)
     seconds = np.random.default_rng(seed).uniform(0.5, 2.0, clients)
     seconds[seed] *= 3
@@ -165,7 +165,7 @@ def test_equal_devices_take_turns() -> None:
 
 
 @pytest.mark.parametrize("budgets", [(1, 5), (2, 1), (3, 1), (3, 2), (5, 1), (2, 3), (19, 19)], ids=str)
-def test_budgets(budgets: tuple[int, int]) -> None:
+def test_demands_keep_to_both_budgets(budgets: tuple[int, int]) -> None:
     """At most C/c - 1 others in a row; at most B/b rows demand from one device."""
     q = gentle(248, 6, 70)
     compute, link = budgets
@@ -183,7 +183,7 @@ def test_the_old_row_does_not_block_the_new_one() -> None:
 
 
 @pytest.mark.parametrize(("eta_min", "eta_max"), [(1e-6, 1e6), (1.0, 1.0), (0.5, 3.0), (4.0, 6.0)])
-def test_clamps(eta_min: float, eta_max: float) -> None:
+def test_rates_are_clamped_at_either_end(eta_min: float, eta_max: float) -> None:
     """One step a dispatch: |eta d_i/D g| is about eps/xi, so that even the unclamped rate stays finite."""
     q = gentle(250, 4, 50, steps=1)
     log = compare(q, np.array([1.0, 0.6, 1.7, 0.9]), eta_min=eta_min, eta_max=eta_max)
@@ -197,7 +197,7 @@ def test_both_clamps_bind(seed: int) -> None:
     assert log.low and log.high and log.free
 
 
-def test_defaults() -> None:
+def test_the_defaults_are_those_of_the_derivation() -> None:
     """Budgets 5 and 5, clamps 0.1 and 10 times the configured rate, the listing's k, by the command line's name."""
     q = gentle(253, 7, 80)
     seconds = np.random.default_rng(253).uniform(0.5, 2.0, 7)
@@ -211,7 +211,7 @@ def test_defaults() -> None:
 
 
 @pytest.mark.parametrize("clients", [3, 5])
-def test_sc_fedlc(clients: int) -> None:
+def test_the_compensated_rate_is_divided_by_the_share_of_uploads(clients: int) -> None:
     """eta_i / (N t_i / t) with t_i, t after the upload: from the first return on, outside the clamps; device i's mean
     share of the uploads makes the rates of a slow device large."""
     q = gentle(254, clients, 14 * clients)
@@ -232,7 +232,7 @@ def test_fedlc_t_without_loss_is_fedlc() -> None:
 
 
 @pytest.mark.parametrize(("momentum", "decay"), [(0.5, 0.0), (0.0, 0.05), (0.4, 0.05)])
-def test_momentum_and_decay(momentum: float, decay: float) -> None:
+def test_momentum_and_decay_follow_the_derivation(momentum: float, decay: float) -> None:
     """m <- momentum m + g + decay w stands in for g in the step; what is mailed and measured is g itself."""
     q = gentle(256, 4, 40)
     compare(q, np.array([1.0, 0.6, 1.7, 0.9]), momentum=momentum, decay=decay, eta_max=3.0)
@@ -243,7 +243,7 @@ def test_weighting_does_not_matter() -> None:
     compare(gentle(264, 4, 40), np.array([1.0, 0.6, 1.7, 0.9]), weighting="uniform")
 
 
-def test_bytes_between_devices() -> None:
+def test_bytes_between_devices_are_those_of_the_mailed_gradients() -> None:
     """4 bytes a number, P = 4 numbers a gradient, one for each entry of the column at every finish."""
     q = gentle(265, 5, 60)
     seconds = np.random.default_rng(265).uniform(0.5, 2.0, 5)

@@ -21,7 +21,7 @@ def draws(count: int, seed: int) -> Any:
         yield rng, N, int(rng.integers(N)), rng.lognormal(0.0, rng.uniform(0.1, 2.0), N)
 
 
-def test_demand_row() -> None:
+def test_demands_are_those_of_the_listing() -> None:
     """Against the loop above on random norms, budgets and loads."""
     sizes = set()
     for rng, N, i, norms in draws(400, 261):

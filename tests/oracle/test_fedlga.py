@@ -59,7 +59,7 @@ def compare(p: Problem, weighting: str = "size", E: int | None = None, **fields:
 @pytest.mark.parametrize("weighting", ["size", "uniform"])
 @pytest.mark.parametrize("gradient", ["update", "last"])
 @pytest.mark.parametrize("scale", [-0.1, -0.3, 1.0, "eta_l", "-eta_l"])
-def test_every_reading(weighting: str, gradient: str, scale: float | str) -> None:
+def test_every_reading_follows_its_formula(weighting: str, gradient: str, scale: float | str) -> None:
     """E = max steps, tau_i = E - E_i + 1, K2 = {tau_i = 1}, K1 the rest; p_i the run's weights (1/K under uniform).
     w_hat = w + sum_{K2} p_i Delta_i / sum_{K2} p_i                                        (Alg. 2, l. 8)
     K1: Delta_i += scale * g g' (w_hat - w_i), here with the P x P matrix g g' written out  (Eqs. 5, 6)
@@ -75,7 +75,7 @@ def test_every_reading(weighting: str, gradient: str, scale: float | str) -> Non
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_defaults(seed: int) -> None:
+def test_the_defaults_are_those_of_the_derivation(seed: int) -> None:
     """eta_g = 1, scale = -0.1, gamma = 0, gradient = update."""
     p = make(31 + seed)
     agree(p.run("fedlga").w, derive(p))
@@ -93,7 +93,7 @@ def test_gamma_and_eta_g(gradient: str, scale: float | str) -> None:
 
 @pytest.mark.parametrize("gradient", ["update", "last"])
 @pytest.mark.parametrize(("momentum", "decay"), [(0.5, 0.0), (0.3, 0.1)])
-def test_momentum_and_decay(gradient: str, momentum: float, decay: float) -> None:
+def test_momentum_and_decay_follow_the_derivation(gradient: str, momentum: float, decay: float) -> None:
     """update: g = -Delta_i / (E_i eta_l) whatever made Delta_i; last: the raw gradient, without momentum and decay."""
     p = make(36)
     expected = derive(p, gradient=gradient, momentum=momentum, decay=decay)
@@ -125,7 +125,7 @@ def test_E_is_the_maximum_over_all_rounds_and_clients() -> None:
 
 
 @pytest.mark.parametrize("scale", [1.0, -0.1, 0.0])
-def test_approximate(scale: float) -> None:
+def test_the_approximation_is_the_product_with_the_outer_matrix(scale: float) -> None:
     """delta + scale g <g, gap> is delta + scale (g g') gap; by hand: (1, 2) + s (3, -1) (3 * 2 - 1 * 5) = (1, 2) + s
     (3, -1)."""
     hand = approximate(*(torch.tensor(x, dtype=torch.float64) for x in ([1, 2], [3, -1], [2, 5])), scale)

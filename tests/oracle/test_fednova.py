@@ -46,7 +46,9 @@ def derive(p: Problem, weighting: str = "size", mu: float = 0.0, **terms: float)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("weighting", ["size", "uniform"])
 @pytest.mark.parametrize(("mu", "momentum"), SOLVERS)
-def test_every_solver(seed: int, weighting: str, mu: float, momentum: float) -> None:
+def test_every_local_solver_is_normalised_by_its_own_length(
+    seed: int, weighting: str, mu: float, momentum: float
+) -> None:
     """delta_i = -lr G_i a_i;  w+ = w - tau_eff lr sum p_i G_i a_i / |a_i|_1                       (Eqs. 4, 6)
     tau_eff = sum p_i |a_i|_1 without a proximal term, sum p_i K_i with one (the authors' code);  p_i counts a device
     as often as it was drawn."""
@@ -69,7 +71,7 @@ def test_weight_decay_is_no_part_of_a(mu: float) -> None:
     agree(p.run("fednova", momentum=0.5, weight_decay=0.2, **{"algo.mu": mu}).w, expected)
 
 
-def test_defaults() -> None:
+def test_the_defaults_are_those_of_the_derivation() -> None:
     """mu = 0, weighting = size."""
     p = make(104)
     agree(p.run("fednova").w, derive(p))
@@ -91,7 +93,7 @@ def test_the_papers_closed_forms(rho: float) -> None:
         np.testing.assert_allclose(coefficients(K, 0.1, 2.0, rho).sum(), a)
 
 
-def test_by_hand() -> None:
+def test_numbers_worked_out_by_hand_come_out() -> None:
     """F_0 = w^2/2, one step; F_1 = w^2/2 - 4 w, two; n = 1, 3; lr = 1/2, w = 2.  Plain: delta_0 = -1, a_0 = 1; w_1:
     2 -> 3 -> 7/2, delta_1 = 3/2, a_1 = 2; tau = 7/4; w+ = 2 + 7/4 (-1/4 + 9/16) = 2 + 35/64.
     mu = 1: w_1: 2 -> 3 -> 3 + (1 - 1)/2 = 3, delta_1 = 1, a_1 = 1/2 + 1; tau = 7/4 (steps); w+ = 2 + 7/4 (-1/4 + 1/2).

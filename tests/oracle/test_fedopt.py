@@ -70,7 +70,7 @@ FIELDS = [
 @pytest.mark.parametrize("weighting", ["size", "uniform"])
 @pytest.mark.parametrize("fields", FIELDS, ids=str)
 @pytest.mark.parametrize("algo", ALGOS)
-def test_plain(algo: str, fields: dict[str, float], weighting: str, seed: int) -> None:
+def test_plain_rounds_follow_the_derivation(algo: str, fields: dict[str, float], weighting: str, seed: int) -> None:
     """d = sum p_i delta_i;  m <- b1 m + (1-b1) d;  adam v <- b2 v + (1-b2) d^2; yogi v <- v - (1-b2) d^2 sign(v - d^2);
     adagrad v <- v + d^2;  w += eta_s m/(sqrt(v) + tau);  m_0 = 0, v_0 = tau^2 (Alg. 2). d is a mean of deltas: it
     counts a device as often as it was drawn, and so do m and v, which are made of nothing else."""
@@ -81,13 +81,13 @@ def test_plain(algo: str, fields: dict[str, float], weighting: str, seed: int) -
 
 @pytest.mark.parametrize("beta2", [0.5, 0.9, 0.999])
 @pytest.mark.parametrize("algo", ["fedadam", "fedyogi"])
-def test_beta2(algo: str, beta2: float) -> None:
+def test_beta2_follows_the_derivation(algo: str, beta2: float) -> None:
     p = make(152)
     compare(p.run(algo, **{"algo.beta2": beta2, "algo.tau": 0.1}), derive(p, algo, beta2=beta2, tau=0.1))
 
 
 @pytest.mark.parametrize("algo", ALGOS)
-def test_defaults(algo: str) -> None:
+def test_the_defaults_are_those_of_the_derivation(algo: str) -> None:
     """eta_s = 0.03, beta1 = 0.9 (adagrad 0), beta2 = 0.99, tau = 0.001, weighting = size."""
     p = make(153)
     compare(p.run(algo), derive(p, algo))
@@ -108,7 +108,7 @@ def test_client_momentum_and_decay(algo: str) -> None:
     compare(p.run(algo, **keys), derive(p, algo, terms={"momentum": 0.5, "decay": 0.1}, tau=0.05))
 
 
-def test_unrolled() -> None:
+def test_the_moments_are_their_unrolled_sums() -> None:
     """m_T = (1-b1) sum b1^{T-1-t} d_t;  adam v_T = b2^T tau^2 + (1-b2) sum b2^{T-1-t} d_t^2;  adagrad v_T = tau^2 +
     sum d_t^2, m_T = d_{T-1}; d_t recomputed from the models the run reports."""
     p = make(156)
@@ -135,7 +135,7 @@ def test_in_a_semi_asynchronous_schedule(algo: str) -> None:
     compare(p.run(algo, **keys), (np.array(w), server))
 
 
-def test_by_hand() -> None:
+def test_numbers_worked_out_by_hand_come_out() -> None:
     """F = w^2/2, lr = 1/2, one step, w = 4, tau = eta_s = 1, beta1 = beta2 = 1/2: d = -2, m = -1; v = 1/2 + 2 (adam),
     1 + 2 (yogi: 1 < 4); adagrad m = -1, v = 5."""
     p = Problem(np.ones((1, 1, 1)), np.zeros((1, 1)), np.array([4.0]), np.ones(1), 0.5, np.ones((1, 1), int), [[0]])

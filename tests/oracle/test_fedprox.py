@@ -22,7 +22,7 @@ def derive(p: Problem, mu: float, weighting: str = "size", **terms: float) -> np
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("weighting", ["size", "uniform"])
-def test_plain(seed: int, weighting: str) -> None:
+def test_plain_rounds_follow_the_derivation(seed: int, weighting: str) -> None:
     """F_i(w) + (mu/2)|w - w_t|^2 is the quadratic (A_i + mu, b_i + mu w_t): its optimum is x = (A_i + mu)^-1 (b_i + mu
     w_t), and w_i = x + (I - lr (A_i + mu))^{K_i} (w_t - x);  w_{t+1} = sum p_i w_i."""
     p, mu = make(10 + seed), 0.4

@@ -30,7 +30,7 @@ def derive(
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("weighting", ["size", "uniform"])
 @pytest.mark.parametrize("r", [0.02, 0.1, 0.5])
-def test_plain(seed: int, weighting: str, r: float) -> None:
+def test_plain_rounds_follow_the_derivation(seed: int, weighting: str, r: float) -> None:
     """Step from w along the gradient at w + r g/|g|, one norm over all coordinates: g(w + e) = g(w) + A_i e."""
     p = make(140 + seed)
     expected = derive(p, weighting, r)
@@ -40,14 +40,14 @@ def test_plain(seed: int, weighting: str, r: float) -> None:
     assert np.abs(expected - derive(p, weighting, 0.0)).max() > 1e-3
 
 
-def test_defaults() -> None:
+def test_the_defaults_are_those_of_the_derivation() -> None:
     """r = 0.1, weighting = size."""
     p = make(142)
     agree(p.run("fedsam").w, derive(p))
 
 
 @pytest.mark.parametrize(("momentum", "decay"), [(0.5, 0.0), (0.0, 0.2), (0.4, 0.1)])
-def test_momentum_and_decay(momentum: float, decay: float) -> None:
+def test_momentum_and_decay_follow_the_derivation(momentum: float, decay: float) -> None:
     """m <- rho m + g(w + r g/|g|) + decay w: the direction of ascent has neither momentum nor decay in it."""
     p = make(143)
     expected = derive(p, r=0.3, momentum=momentum, decay=decay)
@@ -72,7 +72,7 @@ def test_where_the_gradient_is_zero_nothing_moves() -> None:
     agree(trace.w, derive(p, r=0.5))
 
 
-def test_by_hand() -> None:
+def test_numbers_worked_out_by_hand_come_out() -> None:
     """F = w^2/2 with r = 1/2, lr = 1/2: w = 2 -> 2 - (2 + 1/2)/2 = 3/4 -> 3/4 - (5/4)/2 = 1/8; next round
     1/8 - (1/8 + 1/2)/2 = -3/16 -> -3/16 + (3/16 + 1/2)/2 = 5/32."""
     p = Problem(np.ones((1, 1, 1)), np.zeros((1, 1)), np.array([2.0]), np.ones(1), 0.5, np.full((2, 1), 2), [[0], [0]])

@@ -35,14 +35,14 @@ def compare(trace: Any, expected: Any) -> None:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("weighting", ["size", "uniform"])
 @pytest.mark.parametrize("beta", [0.1, 0.5, 0.9])
-def test_plain(seed: int, weighting: str, beta: float) -> None:
+def test_plain_rounds_follow_the_derivation(seed: int, weighting: str, beta: float) -> None:
     """m_0 = 0; local step w <- w - lr ((1-b) g_i(w) + b m), m frozen; w+ = sum p_i w_i;
     m+ = (1-b) mean_S grad F_i(w) + b m: at the model that was sent, each distinct device once, unweighted."""
     p = make(130 + seed)
     compare(p.run("mimelite", weighting=weighting, **{"algo.beta": beta}), derive(p, weighting, beta))
 
 
-def test_defaults() -> None:
+def test_the_defaults_are_those_of_the_derivation() -> None:
     """beta = 0.1, weighting = size."""
     p = make(133)
     compare(p.run("mimelite"), derive(p))
@@ -68,7 +68,7 @@ def test_m_unrolled_and_steps_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("momentum", "decay"), [(0.5, 0.0), (0.0, 0.1), (0.3, 0.05)])
-def test_momentum_and_decay(momentum: float, decay: float) -> None:
+def test_momentum_and_decay_follow_the_derivation(momentum: float, decay: float) -> None:
     """The run's momentum u <- rho u + g + decay w is a buffer of its own; grad F_i in m+ has no decay in it."""
     p = make(135)
     keys = {"momentum": momentum, "weight_decay": decay, "algo.beta": 0.4}

@@ -105,7 +105,7 @@ def test_the_unit_of_time(algo: str, rate: float) -> None:
 
 
 @pytest.mark.parametrize("algo", SYNC)
-def test_the_origin(algo: str) -> None:
+def test_a_shifted_problem_has_a_shifted_path(algo: str) -> None:
     """w_0 moved by s and every optimum with it (b_i + A_i s): all models move by s. Weights that do not sum to one
     would show here, as would a v_0, m_0 or phi made from w_0 itself."""
     p = make(182)
@@ -124,7 +124,7 @@ def turn(p: Problem, Q: np.ndarray) -> Problem:
 
 
 @pytest.mark.parametrize("algo", [name for name in SYNC if name not in [*OPT, "fedbabu"]])
-def test_the_axes(algo: str) -> None:
+def test_a_rotated_problem_has_a_rotated_path(algo: str) -> None:
     """Rotated problems have rotated paths; all but v of the adaptive servers and FedBABU's head."""
     p = make(183)
     Q = np.linalg.qr(np.random.default_rng(183).normal(size=(4, 4)))[0]
@@ -146,7 +146,7 @@ def test_the_order_and_sign_of_the_axes(algo: str) -> None:
     assert np.abs(turn(p, R).run(algo, **fields(algo)).w.numpy() @ R - before.w.numpy()).max() > 1e-3
 
 
-def test_the_axes_of_the_body() -> None:
+def test_a_problem_rotated_in_the_body_has_a_rotated_path() -> None:
     p = make(185)
     Q = np.eye(4)
     Q[:3, :3] = np.linalg.qr(np.random.default_rng(185).normal(size=(3, 3)))[0]

@@ -39,7 +39,7 @@ def compare(trace, expected) -> None:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("weighting", ["size", "uniform"])
 @pytest.mark.parametrize(("eta_g", "factor"), [(1.0, 1.0), (0.7, 1.0), (1.0, 0.5), (1.3, 2.0), (1.0, 0.0)])
-def test_plain(seed: int, weighting: str, eta_g: float, factor: float) -> None:
+def test_plain_rounds_follow_the_derivation(seed: int, weighting: str, eta_g: float, factor: float) -> None:
     """Local step w <- w - lr (A_i w - b_i + f (c - c_i)): gradient descent on (A_i, b_i - f (c - c_i)).
     c_i+ = f (c_i - c) - delta_i / (K_i lr), once per distinct device;  c += sum_S (c_i+ - c_i) / N;
     w += eta_g sum p_i delta_i, a device drawn twice counting twice in p alone."""
@@ -48,7 +48,7 @@ def test_plain(seed: int, weighting: str, eta_g: float, factor: float) -> None:
     compare(p.run("scaffold", weighting=weighting, **keys), derive(p, weighting, eta_g, factor))
 
 
-def test_defaults() -> None:
+def test_the_defaults_are_those_of_the_derivation() -> None:
     """eta_g = 1, c = 1, weighting = size."""
     p = make(23)
     compare(p.run("scaffold"), derive(p))
@@ -75,7 +75,7 @@ def test_the_control_variate_is_the_mean_raw_gradient(factor: float) -> None:
 
 @pytest.mark.parametrize("weighting", ["size", "uniform"])
 @pytest.mark.parametrize(("momentum", "decay"), [(0.5, 0.0), (0.0, 0.1), (0.4, 0.05)])
-def test_momentum_and_decay(weighting: str, momentum: float, decay: float) -> None:
+def test_momentum_and_decay_follow_the_derivation(weighting: str, momentum: float, decay: float) -> None:
     """The drift stays outside the momentum buffer; lr_sum is K_i lr all the same."""
     p = make(25)
     expected = derive(p, weighting, momentum=momentum, decay=decay)

@@ -130,8 +130,8 @@ def test_a_diverged_run_is_a_finished_trial_that_never_reached_the_target():
     assert "| never" in table and "| diverged" in table
 
 
-def fake(claim, out, group, on_record, on_round):
-    words = dict(word.split("=", 1) for word in claim.words)
+def fake(task):
+    words = dict(word.split("=", 1) for word in task.claim.words)
     parameter = float(words.get("algo.mu", words.get("lr", 0)))
     reached = None if parameter == 0.0025 else round(10 / parameter) + int(words["seed"])
     accuracy = 0.5 + parameter / 10
@@ -181,10 +181,10 @@ def test_plots_are_html_and_png_and_every_run_is_in_the_csv(capsys):
 
 
 def test_failures_are_listed_with_their_reason_and_the_exit_code_says_so(capsys):
-    def fails(claim, *rest):
-        if "algo=fedprox" in claim.words:
+    def fails(task):
+        if "algo=fedprox" in task.claim.words:
             raise UserError("No data here.")
-        return fake(claim, *rest)
+        return fake(task)
 
     chosen = options("fedlga/table4", "dataset=fmnist", "algo=fedavg,fedprox", "seed=0")
     worker = Worker(chosen, fails)

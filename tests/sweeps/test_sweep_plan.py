@@ -80,14 +80,16 @@ def resolved(run: Run) -> dict[str, object]:
 
 def covering(all_runs: list[Run]) -> list[Run]:
     """Few runs in which every override of every paper occurs, numbers with one of their values."""
-    seen: set[tuple[str, str]] = set()
-    kept = []
-    for run in sorted(all_runs, key=lambda run: -len(run.overrides)):
+
+    def words(run: Run) -> set[tuple[str, str]]:
         paper = next(word for word in run.overrides if word.startswith("protocol="))
-        new = {(paper, sub(r"=-?[0-9.]+$", "=number", word)) for word in run.overrides} - seen
-        if new:
-            seen |= new
-            kept.append(run)
+        return {(paper, sub(r"=-?[0-9.]+$", "=number", word)) for word in run.overrides}
+
+    found = {run: words(run) for run in all_runs}
+    left, kept = set.union(*found.values()), []
+    while left:  # the run with most of what is left
+        kept.append(max(found, key=lambda run: len(found[run] & left)))
+        left -= found[kept[-1]]
     return kept
 
 

@@ -25,10 +25,10 @@ def accuracy(claim):
     return 0.8 - 0.1 * abs(math.log10(float(words.get("lr", 0.005)) / 0.02))
 
 
-def execute(claim, out, group, on_record, on_round):
+def execute(task):
     for round in range(1, 13):
-        on_round(round, accuracy(claim) * round / 12)
-    best = accuracy(claim)
+        task.on_round(round, accuracy(task.claim) * round / 12)
+    best = accuracy(task.claim)
     return {"final_accuracy": best, "best_accuracy": best, "rounds_to_target": 9, "target": 0.65}
 
 

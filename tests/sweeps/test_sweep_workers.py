@@ -29,8 +29,8 @@ from sweeps.worker import Options, Worker
 
 me, options = sys.argv[1], Options.loaded(sys.argv[2])
 
-def execute(claim, out, group, on_record, on_round):
-    job = " ".join(claim.words)
+def execute(task):
+    job = " ".join(task.claim.words)
     with open("started.log", "a") as log:
         log.write(f"{me} {job}\\n")
     if me == "victim" and len(Path("started.log").read_text().splitlines()) > 2:
@@ -105,7 +105,7 @@ def test_workers_that_ask_at_the_same_time_never_get_the_same_trial(database):
 
 def fake(**result):
     given = {"final_accuracy": 0.5, "best_accuracy": 0.6, "rounds_to_target": 7, "target": 0.4, **result}
-    return lambda claim, out, group, on_record, on_round: given
+    return lambda task: given
 
 
 @pytest.fixture
@@ -137,11 +137,11 @@ def test_a_trial_has_the_overrides_as_parameters_and_the_result_as_attribute(sql
 def test_a_repeated_command_runs_only_what_is_left(sqlite):
     ran = []
 
-    def execute(claim, out, group, on_record, on_round):
-        ran.append(claim.words)
+    def execute(task):
+        ran.append(task.claim.words)
         if len(ran) == 3:
             raise KeyboardInterrupt
-        return fake()(claim, out, group, on_record, on_round)
+        return fake()(task)
 
     assert Worker(options(sqlite), execute).work() == 130
     assert len(ran) == 3
@@ -154,10 +154,10 @@ def test_a_repeated_command_runs_only_what_is_left(sqlite):
 
 
 def test_a_failing_trial_keeps_its_error_and_the_sweep_goes_on(sqlite):
-    def execute(claim, out, group, on_record, on_round):
-        if "seed=1" in claim.words:
-            raise UserError("No data here.") if "devices.rho=1" in claim.words else ZeroDivisionError("odd")
-        return fake()(claim, out, group, on_record, on_round)
+    def execute(task):
+        if "seed=1" in task.claim.words:
+            raise UserError("No data here.") if "devices.rho=1" in task.claim.words else ZeroDivisionError("odd")
+        return fake()(task)
 
     worker = Worker(options(sqlite), execute)
     assert worker.work() == 0
@@ -176,8 +176,8 @@ def test_never_and_diverged_are_finished_trials_worse_than_any(sqlite):
         "algo=fedprox": {"rounds_to_target": 3, "diverged": {"round": 5}},
     }
 
-    def execute(claim, out, group, on_record, on_round):
-        return fake(**goals.get(claim.words[0], {}))(claim, out, group, on_record, on_round)
+    def execute(task):
+        return fake(**goals.get(task.claim.words[0], {}))(task)
 
     keys = ("dataset=fmnist", "seed=0", "algo=fedavg,fedprox,fedsam")
     worker = Worker(Options("fedlga/table5", keys, sqlite, "runs", GRACE), execute)

@@ -1,0 +1,42 @@
+"""What every use of W&B here shares: whether there is a key, its silence, and the axis of its curves."""
+
+from __future__ import annotations
+
+import netrc
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+
+def has_key() -> bool:
+    """Whether wandb would find a key; which one is not looked at."""
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    host = urlparse(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname
+    try:
+        return netrc.netrc(os.environ.get("NETRC") or Path.home() / ".netrc").authenticators(host or "") is not None
+    except (OSError, netrc.NetrcParseError):
+        return False
+
+
+def begin(**given: Any) -> Any:
+    """A W&B run that prints nothing, sends nothing of the machine or the code, and draws everything by round."""
+    import wandb
+
+    settings = wandb.Settings(
+        silent=True,
+        show_warnings=False,
+        console="off",
+        save_code=False,
+        disable_git=True,
+        disable_job_creation=True,
+        x_save_requirements=False,
+        x_disable_stats=True,
+        x_disable_meta=True,
+        x_disable_machine_info=True,
+    )
+    run = wandb.init(**given, reinit="finish_previous", settings=settings)
+    run.define_metric("round")
+    run.define_metric("*", step_metric="round")
+    return run
