@@ -1,7 +1,7 @@
 """Short runs of every algorithm on the bundled digits, pinned: has anything moved?
 
-tests/golden/<algorithm>.json holds its runs, one per plan below that it takes part in. What is new, gone or different
-is a change.
+tests/golden/<algorithm>.json holds its runs, one per plan below that it takes part in. What is gone or different is a
+change.
 """
 
 from __future__ import annotations
