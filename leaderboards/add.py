@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -15,10 +12,10 @@ import yaml  # type: ignore[import-untyped]
 from bench.errors import UserError
 from bench.record import Run, load, load_all
 from leaderboards import results
+from leaderboards.ask import ask
 from leaderboards.plans import Place, every
 from leaderboards.results import Planned, Result, shaping
 
-# the subprocess keeps torch out of here
 RESOLVE = """
 import json, sys
 from bench.main import plan, store
@@ -159,11 +156,7 @@ def _at_scale(overrides: Overrides, scale: str) -> Overrides:
 def _resolved(questions: frozenset[Overrides]) -> dict[Overrides, dict[str, Any]]:
     """The resolved config of each command line."""
     asked = sorted(questions)
-    command = [sys.executable, "-P", "-c", RESOLVE]
-    done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"the plans could not be resolved:\n{done.stderr[-2000:]}")
-    return dict(zip(asked, json.loads(done.stdout.splitlines()[-1]), strict=True)) if asked else {}
+    return dict(zip(asked, ask(RESOLVE, asked), strict=True)) if asked else {}
 
 
 def _same(new: Result, old: Result) -> None:

@@ -113,14 +113,15 @@ def _moved(a: str, b: str) -> str:
 
 
 def summary(found: Sequence[Verdict]) -> str:
-    """Claims per paper and verdict."""
+    """Claims per verdict, of each paper that has any among them."""
     names = sorted({v.verdict for v in found}, key=lambda name: (name == NOT_RUN, name))
     counts = Counter((v.claim.paper, v.verdict) for v in found)
     rows = [["claims", *names, "all"]]
-    for paper in papers():
+    some = [paper for paper in papers() if any(v.claim.paper == paper for v in found)]
+    for paper in some:
         numbers = [counts[paper, name] for name in names]
         rows.append([paper, *map(str, numbers), str(sum(numbers))])
-    totals = [sum(counts[paper, name] for paper in papers()) for name in names]
+    totals = [sum(counts[paper, name] for paper in some) for name in names]
     rows.append(["all", *map(str, totals), str(len(found))])
     return "\n".join(aligned(rows))
 

@@ -21,7 +21,7 @@ from bench.record import Run, load_all, write_atomically
 ROOT = Path(__file__).resolve().parents[1]
 COMMON = (
     *("dataset=digits", "rounds=5", "epochs=3", "batch_size=20", "seed=0", "devices.rho=0.5"),
-    *("engine.device=cpu", "logger=none"),
+    *("engine.device=cpu", "logger=none", "protocol=none"),  # a paper may cover digits
 )
 # one multirun each; without `algo` it is the default algorithm
 PLANS: dict[str, tuple[str, ...]] = {

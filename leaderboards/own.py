@@ -1,19 +1,16 @@
 """Numbers that this repository's own models give, without any other number of a paper.
 
-Models are built in a process of their own: leaderboards/ knows no torch. As soon as `protocol=fed2a` exists, the
-counts of its networks are picked up from there.
+As soon as `protocol=fed2a` exists, the counts of its networks are picked up from there.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 
 from bench.metrics import BYTES_PER_PARAMETER, MB, upload_cost
+from leaderboards.ask import ask
 from leaderboards.ledger import Claim
 
 # the images of Fed2A's three data sets: (channels, height, width), classes
@@ -25,10 +22,12 @@ from bench.flat import Layout
 from bench.main import plan, store
 from bench.models import build
 store()
+counts = []
 for keys, shape, classes in json.load(sys.stdin):
     model = plan(keys, False)[0]["model"]
     layout = Layout(build(model, tuple(shape), classes, np.random.default_rng(0)))
-    print(int(layout.sizes[~layout.deep].sum()), int(layout.sizes[layout.deep].sum()))
+    counts.append((int(layout.sizes[~layout.deep].sum()), int(layout.sizes[layout.deep].sum())))
+print(json.dumps(counts))
 """
 
 
@@ -74,9 +73,5 @@ def layers(protocol: str) -> dict[str, tuple[int, int]]:
 
 def count_layers(keys: dict[str, list[str]]) -> dict[str, tuple[int, int]]:
     """The same for any keys of the command line, per data set."""
-    questions = json.dumps([(keys[name], *IMAGES[name]) for name in keys])
-    done = subprocess.run([sys.executable, "-P", "-c", COUNT], input=questions, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"the models could not be built:\n{done.stderr[-2000:]}")
-    answers = [line.split() for line in done.stdout.splitlines()]
-    return {name: (int(shallow), int(deep)) for name, (shallow, deep) in zip(keys, answers, strict=True)}
+    answers = ask(COUNT, [(keys[name], *IMAGES[name]) for name in keys])
+    return {name: (shallow, deep) for name, (shallow, deep) in zip(keys, answers, strict=True)}

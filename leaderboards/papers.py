@@ -47,7 +47,8 @@ def _read(key: str) -> Paper:
         raise LedgerError(f"claims/{key}.csv has no protocol: write {path}, or take the claims away.") from None
     except (yaml.YAMLError, UnicodeDecodeError, TypeError, ValueError):
         raise LedgerError(f"{path} is not readable as a table of keys.") from None
-    if missing := [word for word in ("paper", "title", "venue", "methods") if not content.get(word)]:
+    content["own"] = content.get("own") or content.get("methods")
+    if missing := [word for word in ("paper", "title", "venue", "own") if not content.get(word)]:
         raise LedgerError(f"{path} does not say its {', '.join(missing)}, which the pages of a paper need.")
     name, title, venue = (str(content[word]) for word in ("paper", "title", "venue"))
-    return Paper(key, name, title, venue, tuple(content.get("own") or content["methods"]))
+    return Paper(key, name, title, venue, tuple(content["own"]))

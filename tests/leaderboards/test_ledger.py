@@ -114,7 +114,7 @@ def test_a_paper_is_a_file_of_claims_and_its_protocol(house):
     [
         (f"{HEAD}\n{ROW}\n", None, r"claims/mine\.csv has no protocol: write bench/conf/protocol/mine\.yaml"),
         (f"{HEAD}\n{ROW}\n", "name: [", "not readable as a table"),
-        (f"{HEAD}\n{ROW}\n", "name: mine\npaper: Mine\n", "does not say its title, venue, methods"),
+        (f"{HEAD}\n{ROW}\n", "name: mine\npaper: Mine\n", "does not say its title, venue, own"),
         (f"{HEAD}\n{ROW},x\n", ABOUT, "has 10 columns, not 9"),
         ("", ABOUT, "has the columns"),
         (f"{HEAD}\n{ROW.replace('mine', 'other')}\n", ABOUT, "a claim of another paper"),
