@@ -76,13 +76,14 @@ def _table(args: Namespace) -> None:
 
 def _claims(args: Namespace) -> None:
     from leaderboards.check import summary
-    from leaderboards.ledger import PAPERS, load
+    from leaderboards.ledger import load
+    from leaderboards.papers import papers
     from leaderboards.show import measured, printed
     from leaderboards.verdict import VERDICTS, verdicts
 
     paper, where, verdict = args.paper, args.where, args.verdict
-    if paper is not None and paper not in PAPERS:
-        raise unknown("paper", paper, PAPERS)
+    if paper is not None and paper not in papers():
+        raise unknown("paper", paper, papers())
     if verdict is not None and verdict not in VERDICTS:
         raise unknown("verdict", verdict, VERDICTS)
     claims = [claim for claim in load() if paper in (None, claim.paper)]

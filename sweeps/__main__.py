@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -162,6 +163,8 @@ def _matching(keys: list[str]) -> list[Sweep]:
 
 
 def _time(hours: float) -> str:
+    if math.isnan(hours):
+        return "unknown"
     return f"{60 * hours:.0f} min" if hours < 1 else f"{hours:.1f} h" if hours < 100 else f"{hours / 24:,.0f} days"
 
 

@@ -51,7 +51,7 @@ ASYNCHRONOUS = ("asynchronous", "buffered", "buffered, with replacement")
 def composed(*overrides):
     store()
     small = ["dataset=digits", "clients=8", "cohort=3", "rounds=3", "epochs=2", "batch_size=40", "test_samples=64"]
-    return plan([*small, *overrides], multirun=False)[0]
+    return plan([*small, "protocol=none", *overrides], multirun=False)[0]
 
 
 def config(name, *overrides):

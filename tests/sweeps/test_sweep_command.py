@@ -1,6 +1,7 @@
 """python -m sweeps: what it prints, what it runs, how it stops, and what it leaves behind."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -75,6 +76,7 @@ def test_the_estimate_grows_with_rounds_samples_and_model():
     assert run() == pytest.approx(by_hand)
     assert run("rounds=200") == pytest.approx(2 * run() - 5)
     assert run("cohort=100") > 4 * run() and run("model=vgg11") > 5 * run()
+    assert math.isnan(run("model=custom"))  # nobody timed it
     sweep = find("fedagg/fig12")
     assert hours(sweep, 2.0) == pytest.approx(2 * hours(sweep, 1.0))
 
