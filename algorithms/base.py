@@ -24,6 +24,11 @@ class Schedule:
     concurrency: int
     buffer: int
 
+    @property
+    def sync(self) -> bool:
+        """The server waits for everybody who is at work."""
+        return self.concurrency == self.buffer
+
 
 @dataclass(frozen=True)
 class LocalRule:

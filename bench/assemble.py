@@ -70,6 +70,20 @@ class Ground:
         clients = partition.split(loaded.train.y.numpy(), config["clients"], stream(seed, "partition"))
         return cls(loaded, clients, partition.remark(clients), _device(config["engine"]["device"]))
 
+    def facts(self, name: str, tested: int) -> dict[str, Any]:
+        """What the record says of the data, of which `tested` samples are evaluated on."""
+        samples = [len(client) for client in self.clients]
+        return {
+            "name": name,
+            "source": self.loaded.source,
+            "train": len(self.loaded.train),
+            "test": tested,
+            "classes": self.loaded.classes,
+            "clients": len(samples),
+            "samples_per_client": [min(samples), max(samples)],
+            "deviation": " ".join(filter(None, (self.loaded.deviation, self.remark))) or None,
+        }
+
     def site(self, config: Mapping[str, Any]) -> tuple[Site, str, dict[str, Any]]:
         """Also says why it has its engine, and what the record is to say of the model."""
         loaded, seed = self.loaded, config["seed"]
@@ -144,16 +158,7 @@ def build(config: Mapping[str, Any], folder: Callable[[Mapping[str, Any]], Path]
     return Parts(
         loop=loop,
         evaluate=Figures(loop, alone.evaluate, workers, stream(config["seed"], "watched")),
-        data={
-            "name": config["dataset"]["name"],
-            "source": ground.loaded.source,
-            "train": len(ground.loaded.train),
-            "test": len(alone.evaluate.y),
-            "classes": ground.loaded.classes,
-            "clients": len(samples),
-            "samples_per_client": [min(samples), max(samples)],
-            "deviation": " ".join(filter(None, (ground.loaded.deviation, ground.remark))) or None,
-        },
+        data=ground.facts(config["dataset"]["name"], len(alone.evaluate.y)),
         model=facts,
         module=module,
         prerun=prerun,

@@ -74,8 +74,7 @@ def estimate(
     layout = Layout(net.to("meta"))
     fed = Fed(**constants(config), samples=torch.empty(len(samples), device="meta"), layout=layout)
     size, plan = _sizes(algo, fed), rules(config, algo, fed)
-    sync = plan.schedule.concurrency == plan.schedule.buffer
-    places = plan.schedule.concurrency
+    sync, places = plan.schedule.sync, plan.schedule.concurrency
     local = config["engine"]["address"] == "local"
     workers = count.workers(config, layout.size, samples, plan, device) if local else 1
     batch = min(places, plan.together(layout.size, workers))

@@ -65,15 +65,7 @@ def run(
         print(f"engine     {parts.loop.engine.name} ({config['engine_why']})", flush=True)
         expected = _forecast(config, parts, record, smaller)
         logger = tracking.start(config, record.folder)
-        try:
-            with rare_collections():
-                _fit(config, parts, record, logger, on_round)
-        except Diverged as error:
-            facts_so_far = _result(config, parts, record) | {"forecast": expected}
-            record.finish(facts_so_far | {"final_accuracy": None, "diverged": error.facts})
-            raise
-        result = _result(config, parts, record) | {"forecast": expected}
-        record.finish(result)
+        result = _to_the_end(config, parts, record, logger, expected, on_round)
         parts.prerun.discard()
     except KeyboardInterrupt:
         if record is not None:
@@ -87,6 +79,27 @@ def run(
         if record is not None:
             record.close()
     print(_last_lines(result, record.folder), flush=True)
+    return result
+
+
+def _to_the_end(
+    config: Mapping[str, Any],
+    parts: Parts,
+    record: Record,
+    logger: Any,
+    expected: Mapping[str, float],
+    on_round: Callable[[int, float | None], None] | None,
+) -> dict[str, Any]:
+    """Trains and keeps the result; that of a run which diverged, too."""
+    try:
+        with rare_collections():
+            _fit(config, parts, record, logger, on_round)
+    except Diverged as error:
+        so_far = _result(config, parts, record) | {"forecast": expected}
+        record.finish(so_far | {"final_accuracy": None, "diverged": error.facts})
+        raise
+    result = _result(config, parts, record) | {"forecast": expected}
+    record.finish(result)
     return result
 
 

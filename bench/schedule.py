@@ -42,18 +42,18 @@ def rules(config: Mapping[str, Any], algo: Algorithm, fed: Fed) -> Rules:
         raise UserError(
             f"buffer <= concurrency <= clients has to hold, not {buffer} <= {concurrency} <= {fed.clients}."
         )
-    sync = concurrency == buffer
+    chosen = Schedule(concurrency, buffer)
     name = config["algo"]["name"]
-    if not sync and "trace" in algo.need:
+    if not chosen.sync and "trace" in algo.need:
         raise UserError(f"{name} averages over the devices of a round and needs a synchronous schedule.")
-    if sync and config["devices"]["max_wait"] is not None:
+    if chosen.sync and config["devices"]["max_wait"] is not None:
         raise UserError("devices.max_wait is for asynchronous schedules: a synchronous round waits for its cohort.")
     if config["on_divergence"] == "drop" and "trace" in algo.need:
         raise UserError(f"on_divergence=drop is not possible with {name}, which averages over all devices of a round.")
     if config["aggregation"] == "cached" and not algo.cacheable:
         raise UserError(f"aggregation=cached is not possible with {name}, which uses more than the devices' models.")
     return Rules(
-        Schedule(concurrency, buffer),
+        chosen,
         rounds=config["rounds"],
         weighting=config["weighting"],
         aggregation=config["aggregation"],

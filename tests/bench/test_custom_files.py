@@ -12,6 +12,7 @@ from bench import custom, own_files, registry
 from bench.errors import UserError
 from bench.main import command, plan, store
 from bench.record import read_all
+from tests.bench.refusal import assert_refused
 
 ALGO = """
 from dataclasses import dataclass
@@ -227,12 +228,7 @@ def test_a_file_that_cannot_be_used_is_refused_in_one_sentence(
     text, line, words = BAD[case]
     (tmp_path / "bad.py").write_text(text)
     (tmp_path / "folder.py").mkdir()
-    monkeypatch.setattr("bench.main.job", lambda cfg, overrides: pytest.fail("it ran"))
-    assert command(line.split()) == 2
-    out, err = capsys.readouterr()
-    assert out == "" and err.startswith("error: ") and err.count("\n") == 1 and err.endswith(".\n")
-    for word in words:
-        assert word in err
+    assert_refused(line.split(), words, capsys, monkeypatch)
 
 
 def test_the_target_of_a_record_that_is_gone() -> None:

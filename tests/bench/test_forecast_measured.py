@@ -1,12 +1,13 @@
 """What a forecast measures, on a clock that only the measured things move, and how it goes from a part to the whole."""
 
+import random
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 
-from algorithms.fedavg import FedAvg
 from bench import forecast
 from bench.assemble import build
 from bench.engine.eager import Eager
@@ -61,10 +62,12 @@ def test_a_long_run_is_measured_in_steps_jobs_and_aggregations(timed, monkeypatc
     assert forecast._seconds(parts.loop, total=1e6) == pytest.approx((STEP, JOB, AGGREGATION))
 
 
-def test_one_epoch_and_a_short_run_are_measured_in_whole_jobs(timed):
+def test_one_epoch_and_a_short_run_are_measured_in_whole_jobs(timed, monkeypatch):
     parts = timed("algo=fedavg", "epochs=1")
     assert forecast._seconds(parts.loop, total=1e6) == pytest.approx((STEP + JOB, 0.0, 3 * AGGREGATION))
     assert forecast._seconds(parts.loop, total=1.0) == pytest.approx((STEP + JOB, 0.0, AGGREGATION))
+    monkeypatch.setattr(forecast, "BUDGET", 1000.0)
+    assert STEP < forecast._seconds(parts.loop, total=1e6)[0] < STEP + JOB / 2  # a job is many steps now
 
 
 def test_what_a_method_does_with_all_samples_of_a_device_is_measured_on_few_and_scaled_up(timed, monkeypatch):
@@ -81,6 +84,11 @@ def test_a_probe_trains_the_devices_with_most_samples():
     jobs = forecast._copy(loop, forecast.Probe).first(3)
     sizes = [float(loop.fed.samples[job.client]) for job in jobs]
     assert sizes == sorted(sizes, reverse=True) and sizes[0] > sizes[-1]
+
+
+def test_a_probe_takes_the_steps_it_is_asked_for_also_after_fewer():
+    probe = forecast._copy(build(config()).loop, forecast.Probe)
+    assert [probe.seconds(probe.first(1), steps, 1)[1] for steps in (1, 5, 2)] == [1, 5, 2]
 
 
 def test_the_test_set_takes_as_many_times_its_first_chunk_as_it_is_long(timed, monkeypatch):
@@ -127,7 +135,11 @@ def test_workers_share_all_but_the_aggregation_and_memory_adds_what_a_round_fill
     assert len(filled) < len(parts.memory) and found.memory_bytes == 1e9 + sum(filled.values())
 
 
-def test_what_a_users_module_counts_while_it_is_measured_has_not_happened(monkeypatch):
+def draw_all():
+    return [torch.rand(1).item(), np.random.rand(), random.random()]
+
+
+def test_what_a_users_module_draws_and_counts_while_it_is_measured_has_not_happened(monkeypatch):
     made = config("algo=fedavg")
     parts = build(made)
     engine, module = parts.loop.engine, parts.module
@@ -135,11 +147,16 @@ def test_what_a_users_module_counts_while_it_is_measured_has_not_happened(monkey
     step, counted = engine.training_step, []
 
     def counting(batch, index):
+        draw_all()
         module.steps += 1
         counted.append(float(module.steps))
         return step(batch, index)
 
     monkeypatch.setattr(engine, "training_step", counting)
+    states = torch.get_rng_state(), np.random.get_state(), random.getstate()
+    expected = draw_all()
+    for put, state in zip((torch.set_rng_state, np.random.set_state, random.setstate), states, strict=True):
+        put(state)
     forecast.measure(made, parts)
+    assert draw_all() == expected
     assert max(counted) > 0 and float(module.steps) == 0
-    assert isinstance(parts.loop.algo, FedAvg) and parts.loop.round == 0
