@@ -37,10 +37,10 @@ def run(
     """Runs a resolved config to its end and returns what result.json holds.
 
     `resume` is the folder of an unfinished run and `config` then the one recorded there: it goes on in place, from
-    its checkpoint or, if none was written, from the start. An interrupted run raises KeyboardInterrupt. `smaller` is
-    the same command at scale=cpu, where that is another config: a long run says how long this would take. `on_record`
-    is told the folder before training starts, `on_round` every round with its accuracy (None: not evaluated); what it
-    raises ends the run.
+    its checkpoint or, if none was written, from the start. An interrupted run raises KeyboardInterrupt, also one
+    that was complete when it was told to stop. `smaller` is the same command at scale=cpu, where that is another
+    config: a long run says how long this would take. `on_record` is told the folder before training starts,
+    `on_round` every round with its accuracy (None: not evaluated); what it raises ends the run.
     """
     tracking.check(config["logger"])
     record = Record.reopen(resume) if resume else None
@@ -63,7 +63,7 @@ def run(
         logger = tracking.start(config, record.folder)
         try:
             with _rare_collections():
-                _fit(config, parts, record, logger, on_round)
+                asked_to_stop = _fit(config, parts, record, logger, on_round)
         except Diverged as error:
             facts_so_far = _result(config, parts, record) | {"forecast": expected}
             record.finish(facts_so_far | {"final_accuracy": None, "diverged": error.facts})
@@ -83,6 +83,8 @@ def run(
         if record is not None:
             record.close()
     print(_last_lines(result, record.folder), flush=True)
+    if asked_to_stop:  # in the last round: this run is complete, those that would follow must not start
+        raise KeyboardInterrupt
     return result
 
 
@@ -132,7 +134,8 @@ def _fit(
     record: Record,
     logger: Any,
     on_round: Callable[[int, float | None], None] | None,
-) -> None:
+) -> bool:
+    """Trains to the end; returns whether a signal asked to stop while the last round was at work."""
     from bench.federation import Federation, checkpoint_path, quiet, trainer
 
     loop, progress = parts.loop, Progress()
@@ -174,6 +177,7 @@ def _fit(
         progress.end()
     if not loop.finished:
         raise KeyboardInterrupt
+    return federation.interrupted
 
 
 @contextmanager
