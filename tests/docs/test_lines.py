@@ -25,7 +25,16 @@ from sweeps import overhead
 from sweeps.plan import find as find_sweep
 
 CLAIM = "fedlga/table-vi/fedlga/fmnist/rho=0.5+tau_max=0.8e+e=5/rounds_to_target"
-STAND_INS = {"CLAIM": CLAIM, "algo=yours": "algo=fedavg"}
+STAND_INS = {
+    "CLAIM": CLAIM,
+    "algo=yours": "algo=fedavg",
+    "dataset=yours": "dataset=digits",
+    "partition=yours": "partition=iid",
+    # the example of own_paper.md, which is not in place here
+    "example": "fedlga",
+    "example/table1": "fedlga/table4",
+    "example/table-1/scaffold/digits/classes=2/final_accuracy": CLAIM,
+}
 EVERY = lines.every()
 
 
@@ -104,6 +113,8 @@ def tool(module: str, argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         args = understood(argv, lambda _: leaderboards_tools._verb())
         if args.verb == "command":
             find_claim(args.claim)
+    elif module == "pytest":
+        assert all((lines.ROOT / word).exists() for word in argv if word.startswith("tests/"))
     elif module == "sweeps.overhead":
         monkeypatch.setattr(sys, "argv", ["overhead", *argv])
         understood(argv, lambda _: overhead.main())
