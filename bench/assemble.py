@@ -26,6 +26,7 @@ from bench.evaluate import Evaluate
 from bench.figures import Figures
 from bench.flat import Layout, trainable
 from bench.loop import FederatedLoop
+from bench.machine import keep_memory
 from bench.models.custom import try_out
 from bench.prerun import Prerun
 from bench.registry import create
@@ -59,6 +60,7 @@ class Ground:
 
     @classmethod
     def load(cls, config: Mapping[str, Any]) -> Ground:
+        keep_memory()
         torch.set_num_threads(1)  # two threads in each of two processes make a step fifty times slower
         seed = config["seed"]
         loaded: Loaded = create(config["dataset"]).load()

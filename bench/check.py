@@ -19,7 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from bench import registry, schedule
 from bench.config import GROUPS, SCHEMAS, Keys
 from bench.errors import UserError, unknown
-from bench.record import EXTRA, Run, load
+from bench.record import EXTRA, Run, read
 from bench.resolve import choices, fields_of, names_of, typed
 
 Test = Callable[[Any], bool]
@@ -104,7 +104,7 @@ def names(overrides: Iterable[Override]) -> None:
         if group in GROUPS and name:
             option = chosen.get(group, choices()[group])
             if resumed and name not in fields_of(group, option):
-                kept = load(resumed).config[group]
+                kept = read(resumed).config[group]
                 was = f"{key}={kept[name]}" if name in kept else f"{group}={kept['name']}"
                 raise UserError(f"{resumed} was run with {was}: to resume, leave {key} out.")
             _field(group, name, option)

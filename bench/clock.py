@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import heapq
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, NamedTuple
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from bench.seeding import constant, stream, streams
+
+if TYPE_CHECKING:
+    from bench.dispatch import Dispatch
 
 
 def about(text: str) -> dict[str, str]:
@@ -175,6 +180,21 @@ class Devices:
             return lo + (hi - lo) * drawn
         relative = math.pow(own.spread, drawn) if own.kinds is None else own.kinds[int(drawn * len(own.kinds))]
         return steps * own.seconds_per_step * relative
+
+    def downloaded(self, clients: Sequence[int], size: int, now: float) -> list[float]:
+        """When devices to which `size` bytes are sent now have them."""
+        if self.population.down is None:
+            return [now] * len(clients)
+        return [now + self.download_seconds(client, size) for client in clients]
+
+    def times(self, sent: Dispatch) -> tuple[list[float], list[float]]:
+        """When the devices have trained, and when what they send arrives if nothing is lost."""
+        steps = map(operator.mul, sent.epochs, sent.steps_per_epoch)
+        seconds = map(self.compute_seconds, sent.client, sent.number, repeat(sent.version), steps)
+        finish = list(map(operator.add, sent.begins, seconds))
+        if self.population.up is None:
+            return finish, finish
+        return finish, [at + self.upload_seconds(k, sent.bytes_up) for at, k in zip(finish, sent.client, strict=True)]
 
     def upload_seconds(self, client: int, size: int) -> float:
         return self._link("up", client, size)

@@ -18,11 +18,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from algorithms.base import Trained, Updates, Upload
 from bench.assemble import Parts
 from bench.budget import size_text
+from bench.dispatch import Dispatch
 from bench.evaluate import CHUNK
 from bench.flight import InFlight
-from bench.jobs import Job, Result
+from bench.jobs import Job, Learned, Result
 from bench.loop import FederatedLoop
 from bench.mail import Letter
 from bench.progress import roughly
@@ -66,7 +68,13 @@ class Dry(FederatedLoop):
     def gradient(self, letter: Letter) -> Tensor:
         return torch.zeros(1)
 
-    def _merge(self, jobs: Sequence[Job], tally: Tally) -> None:
+    def learn(self, sent: Dispatch, which: Sequence[int]) -> Learned:
+        nothing = torch.zeros(len(which))
+        work = [sent.epochs[k] * sent.steps_per_epoch[k] for k in which]
+        trained = Trained(end=nothing, steps=nothing, units=nothing, lr_sum=nothing, rates=nothing, loss=nothing)
+        return Learned(trained, Upload(nothing[:, None]), work)
+
+    def merge(self, updates: Callable[[], Updates], tally: Tally) -> None:
         pass
 
 
@@ -87,10 +95,10 @@ class Amounts:
 class Probe(FederatedLoop):
     """Trains a few devices for a few steps."""
 
-    def first(self, devices: int) -> list[Job]:
+    def largest(self, devices: int) -> list[Job]:
         """Jobs of the devices with most samples among those that begin."""
         self.jobs = InFlight()
-        self._dispatch(self._first())
+        self._dispatch(self.first())
         return sorted(self.jobs.values(), key=lambda job: -float(self.fed.samples[job.client]))[:devices]
 
     def seconds(self, jobs: Sequence[Job], steps: int, epochs: int) -> tuple[float, float]:
@@ -109,7 +117,7 @@ class Probe(FederatedLoop):
         """Seconds of aggregating these jobs; they become the next version."""
         begin = time.perf_counter()
         self.server = self.algo.aggregate(
-            self.server, self._updates(sorted(jobs, key=lambda job: job.client)), self.fed
+            self.server, self._seen(self._updates(sorted(jobs, key=lambda job: job.client))), self.fed
         )
         elapsed = time.perf_counter() - begin
         self.version, self.trace = self.version + 1, None
@@ -164,15 +172,15 @@ def _seconds(loop: FederatedLoop, total: float) -> tuple[float, float, float]:
     `total` steps is short."""
     probe = _copy(loop, Probe)
     buffer, stack = loop.rules.schedule.buffer, min(loop.batch, loop.rules.schedule.concurrency)
-    one = probe.first(1)
+    one = probe.largest(1)
     probe.seconds(one, 1, 1)  # warm-up
     aggregation = probe.aggregation(one)  # some methods do more once they know something
-    alone = probe.seconds(probe.first(1), 1, 1)[0]
+    alone = probe.seconds(probe.largest(1), 1, 1)[0]
     if alone * total < QUIET / 4:
         return alone, 0.0, aggregation
 
     together = max(1, min(stack, int(BUDGET / alone)))
-    jobs = probe.first(together)
+    jobs = probe.largest(together)
     most = max(loop.engine.batches.passes(job.client) for job in jobs)
     steps = max(1, min(most, int(BUDGET / (alone * together))))
     aggregated = jobs[:buffer]
@@ -180,7 +188,7 @@ def _seconds(loop: FederatedLoop, total: float) -> tuple[float, float, float]:
     aggregation = probe.aggregation(aggregated) * buffer / len(aggregated)
     if loop.fed.epochs == 1:
         return a / short, 0.0, aggregation
-    b, long = probe.seconds(probe.first(together), steps, 2)
+    b, long = probe.seconds(probe.largest(together), steps, 2)
     step = min(max((b - a) / (long - short), 0.3 * b / long), b / long)
     job = max(0.0, b - step * long) / together
     if loop.algo.need & WHOLE_PASSES:

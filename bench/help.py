@@ -68,10 +68,11 @@ def _dataclasses(group: str) -> list[tuple[str, str]]:
 
 
 def _files(group: str) -> list[tuple[str, str]]:
-    """Each file begins with a comment that says what it is."""
+    """A paper's protocol says whose it is; other files begin with a comment that says what they are."""
     rows = []
     for name, content in options(group).items():
-        first = (CONF / group / f"{name}.yaml").read_text(encoding="utf-8").partition("\n")[0].removeprefix("#").strip()
+        comment = (CONF / group / f"{name}.yaml").read_text(encoding="utf-8").partition("\n")[0]
+        first = f"{content['paper']}, {content['venue']}." if "paper" in content else comment.removeprefix("#").strip()
         covers = ", ".join(content.get("datasets", ()))
         rows.append((name, first + (f" Covers {covers}." if covers else "")))
     return rows

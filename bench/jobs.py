@@ -32,16 +32,40 @@ class Result:
 
     @property
     def not_finite(self) -> str | None:
-        """What diverged."""
-        if not math.isfinite(self.loss):
-            return f"its loss is {self.loss}"
-        return None if self.finite else "its update is not finite"
+        return not_finite(self.loss, self.finite)
 
     def state_dict(self) -> dict[str, Any]:
         """Rows are cloned: they are views, and with one a file would hold the whole batch. The device's memory has
         been written already."""
         extra = {name: value.clone() for name, value in self.extra.items()}
         return {**vars(self), "delta": self.delta.clone(), "end": None, "extra": extra, "mine": {}, "gradient": None}
+
+
+def not_finite(loss: float, finite: bool) -> str | None:
+    """What diverged in a training with this loss, whose update is finite or not."""
+    if not math.isfinite(loss):
+        return f"its loss is {loss}"
+    return None if finite else "its update is not finite"
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What devices that were trained in one call will upload, a row each."""
+
+    trained: Trained
+    upload: Upload
+    evaluations: list[int]
+
+    @property
+    def finite(self) -> list[bool]:
+        """Whether the whole of an update is."""
+        delta = self.upload.delta
+        finite: list[bool] = delta.sum(1).isfinite().tolist()  # so are its terms then; a sum may overflow
+        return [fine or bool(delta[k].isfinite().all()) for k, fine in enumerate(finite)]
+
+    def mine(self, algo: Algorithm) -> State:
+        """What the devices will remember."""
+        return self.upload.mine if algo.personal == "none" else {**self.upload.mine, "w": self.trained.end}
 
 
 @dataclass
@@ -72,6 +96,24 @@ class Job:
     mail: Tensor | None = None
     senders: int = 0
     result: Result | None = None
+
+    def go_on(self, result: Result, dispatch: int, epochs: int, now: float) -> Job:
+        """What follows when its upload was lost."""
+        assert result.end is not None
+        return replace(
+            self,
+            dispatch=dispatch,
+            epochs=epochs,
+            bytes_down=0,
+            dispatched=now,
+            begins=now,
+            start=result.end.clone(),
+            carried=[result.steps, result.units, result.lr_sum],
+            started=False,
+            mail=None,
+            senders=0,
+            result=None,
+        )
 
     def state_dict(self, with_result: bool) -> dict[str, Any]:
         """A result in flight is recomputed after a resume; one that waits in the buffer is stored, because the
@@ -120,7 +162,7 @@ def stack(
     return Jobs(
         client=long(clients),
         version=long([job.version for job in jobs]),
-        start=_starts(jobs, received, mine, algo, personal),
+        start=_resumed(jobs, starts(received, mine, algo, personal)),
         received=received,
         samples=fed.samples[long(clients)],
         epochs=long([job.epochs for job in jobs]),
@@ -132,8 +174,12 @@ def stack(
     )
 
 
-def _starts(jobs: Sequence[Job], received: Tensor, mine: State, algo: Algorithm, personal: Tensor) -> Tensor:
-    start = received if algo.personal == "none" else torch.where(personal, mine["w"], received)
+def starts(received: Tensor, mine: State, algo: Algorithm, personal: Tensor) -> Tensor:
+    """The models that devices begin with; `personal` [P] is the part of w that stays on a device."""
+    return received if algo.personal == "none" else torch.where(personal, mine["w"], received)
+
+
+def _resumed(jobs: Sequence[Job], start: Tensor) -> Tensor:
     if all(job.start is None for job in jobs):
         return start
     return torch.stack([row if job.start is None else job.start for job, row in zip(jobs, start, strict=True)])
@@ -147,12 +193,11 @@ def carry(jobs: Sequence[Job], trained: Trained) -> Trained:
     return replace(trained, steps=trained.steps + steps, units=trained.units + units, lr_sum=trained.lr_sum + lr_sum)
 
 
-def store(jobs: Sequence[Job], algo: Algorithm, trained: Trained, upload: Upload, evaluations: Sequence[int]) -> None:
-    """Gives each job its row of what was trained."""
+def store(jobs: Sequence[Job], algo: Algorithm, learned: Learned) -> None:
+    """Gives each job its row of what was learned."""
+    trained, upload, mine = learned.trained, learned.upload, learned.mine(algo)
     steps, units, lr_sum, loss = (getattr(trained, name).tolist() for name in ("steps", "units", "lr_sum", "loss"))
-    mine = upload.mine if algo.personal == "none" else {**upload.mine, "w": trained.end}
-    lowest, highest = torch.aminmax(upload.delta, dim=1)  # not a number if one is not
-    finite, deltas = (lowest.isfinite() & highest.isfinite()).tolist(), upload.delta.unbind()
+    finite, deltas = learned.finite, upload.delta.unbind()
     for k, job in enumerate(jobs):
         job.result = Result(
             delta=deltas[k],
@@ -165,7 +210,7 @@ def store(jobs: Sequence[Job], algo: Algorithm, trained: Trained, upload: Upload
             lr_sum=lr_sum[k],
             loss=loss[k],
             finite=finite[k],
-            evaluations=evaluations[k],
+            evaluations=learned.evaluations[k],
         )
 
 
@@ -180,15 +225,10 @@ def gather(
         return w.new_tensor(list(values))
 
     client = torch.tensor([job.client for job in jobs], device=w.device)
-    count = numbers([job.count for job in jobs])
-    samples = fed.samples[client]
+    count, samples = numbers([job.count for job in jobs]), fed.samples[client]
     layers = torch.tensor([job.layers for job in jobs], device=w.device)
     received = _rows([sent[job.version]["w"] for job in jobs])
-    delta = _rows([result.delta for result in results])
-    model = received + delta
-    if not (layers.all() and shared.all()):
-        there = fed.layout.expand(layers) & shared
-        delta, model = torch.where(there, delta, torch.zeros_like(delta)), torch.where(there, model, w)
+    delta, model = sent_only(w, received, _rows([result.delta for result in results]), layers, fed, shared)
     return Updates(
         client=client,
         version=numbers([job.version for job in jobs]),
@@ -209,12 +249,23 @@ def gather(
     )
 
 
-def remember(cache: Memory, jobs: Sequence[Job], updates: Updates, fed: Fed) -> None:
+def sent_only(
+    w: Tensor, received: Tensor, delta: Tensor, layers: Tensor, fed: Fed, shared: Tensor
+) -> tuple[Tensor, Tensor]:
+    """delta and model of Updates: what was not sent, or never is (`shared` [P] is false), is as if unchanged."""
+    model = received + delta
+    if not (layers.all() and shared.all()):
+        there = fed.layout.expand(layers) & shared
+        delta, model = torch.where(there, delta, torch.zeros_like(delta)), torch.where(there, model, w)
+    return delta, model
+
+
+def remember(cache: Memory, updates: Updates, fed: Fed) -> None:
     """aggregation=cached: these devices' models, in the layers they sent."""
-    for k, job in enumerate(jobs):
+    for k, client in enumerate(updates.client.tolist()):
         there = fed.layout.expand(updates.layers[k])
-        model = torch.where(there, updates.model[k], cache.read([job.client])["w"][0])
-        cache.write(job.client, {"w": model, "version": model.new_tensor(float(job.version))})
+        model = torch.where(there, updates.model[k], cache.read([client])["w"][0])
+        cache.write(client, {"w": model, "version": updates.version[k]})
 
 
 def everyone(cache: Memory, w: Tensor, version: int, fed: Fed, weighting: str) -> Updates:

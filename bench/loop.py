@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
 
-from algorithms.base import Algorithm, Fed, State, Updates
+from algorithms.base import Algorithm, Fed, Jobs, State, Trained, Updates
 from algorithms.views import Trace
-from bench import snapshot
+from bench import rounds, snapshot
 from bench.clock import Clock, Devices, Event, Kind, RoundTrip
+from bench.dispatch import Dispatch
 from bench.engine.base import Trains
 from bench.engine.trace import TraceSums
 from bench.errors import Diverged
 from bench.flight import InFlight, Others
-from bench.jobs import Job, Result, carry, everyone, gather, remember, stack, store
+from bench.jobs import Job, Learned, Result, carry, everyone, gather, remember, stack, store
 from bench.mail import Letter, Mail
 from bench.memory import Memory
 from bench.schedule import Rules
@@ -35,6 +36,7 @@ class FederatedLoop:
         self.sync = rules.schedule.concurrency == rules.schedule.buffer
         self.arrivals_per_round = rules.arrivals_per_round or rules.schedule.buffer
         self.sync_stragglers = self.sync and rules.schedule.buffer > 1
+        self.at_once = self.sync and not (devices.population.loss or algo.mail)
         self.batch = rules.together(w0.numel(), engine.places)
         self.server = algo.init_server(w0, fed)
         personal = {} if algo.personal == "none" else {"w": w0}
@@ -65,15 +67,10 @@ class FederatedLoop:
         """Runs to the next aggregation of a synchronous schedule, or until `arrivals_per_round` more uploads are in;
         returns the round's row for metrics.csv."""
         begin, tally, self.ended = time.perf_counter(), Tally(), []
-        if not self.jobs:
-            self._dispatch(self._first())
-        version = self.version
-        while self.version == version if self.sync else self.arrivals < (self.round + 1) * self.arrivals_per_round:
-            if self.clock.next_time() > self.rules.virtual_seconds:
-                self.out_of_time = True
-                self.clock.now = self.rules.virtual_seconds
-                break
-            self._handle(self.clock.pop(), tally)
+        if self.at_once:
+            rounds.run(self, tally)
+        else:
+            self._run(tally)
         self.round += 1
         return {
             "round": self.round,
@@ -86,6 +83,18 @@ class FederatedLoop:
             "train_seconds": time.perf_counter() - begin,
             **self.algo.report(self.server, self.fed),
         }
+
+    def _run(self, tally: Tally) -> None:
+        """Event by event."""
+        if not self.jobs:
+            self._dispatch(self.first())
+        version = self.version
+        while self.version == version if self.sync else self.arrivals < (self.round + 1) * self.arrivals_per_round:
+            if self.clock.next_time() > self.rules.virtual_seconds:
+                self.out_of_time = True
+                self.clock.now = self.rules.virtual_seconds
+                break
+            self._handle(self.clock.pop(), tally)
 
     def deployed(self) -> Tensor:
         return self.algo.deployed(self.server, self.memory, self.fed)
@@ -103,7 +112,7 @@ class FederatedLoop:
             case Kind.WAIT if event.job == self.version and self.arrived:
                 self._aggregate(tally)
 
-    def _first(self) -> list[int]:
+    def first(self) -> list[int]:
         everyone, places = list(range(self.fed.clients)), self.rules.schedule.concurrency
         full = not self.sync and places == self.fed.clients
         return everyone if full else self.devices.draw(self.version, everyone, places)
@@ -118,38 +127,34 @@ class FederatedLoop:
         places = self.rules.schedule.buffer if self.sync else len(freed)
         return self.devices.draw(self.version, Others(self.fed.clients, busy), places)
 
-    def _dispatch(self, drawn: Sequence[int], again: bool = False) -> None:
-        """Sends the current model. What a job will send, to whom, and when it arrives is known from here on."""
+    def draft(self, drawn: Sequence[int], again: bool = False) -> Dispatch:
+        """The current model for these devices: what each will do and send, and when it begins."""
         counts = Counter(drawn)
         clients = sorted(counts)
         if not again:
             self.dispatches.update(clients)
         numbers = [self.dispatches[client] - 1 for client in clients]
-        granted = self.devices.grant(self.version, clients, numbers, self.fed.epochs, self.sync_stragglers)
         layers = self.algo.sends(self.version, self.fed)
-        up, down = self.traffic.upload_size(layers), self.traffic.download_size(self.server, self.algo)
-        sent = layers.tolist()
+        down = self.traffic.download_size(self.server, self.algo)
+        return Dispatch(
+            client=clients,
+            number=numbers,
+            count=[counts[client] for client in clients],
+            epochs=self.devices.grant(self.version, clients, numbers, self.fed.epochs, self.sync_stragglers),
+            steps_per_epoch=[self.engine.batches.steps_per_epoch(client) for client in clients],
+            begins=self.devices.downloaded(clients, down, self.clock.now),
+            version=self.version,
+            time=self.clock.now,
+            layers=layers.tolist(),
+            bytes_up=self.traffic.upload_size(layers),
+            bytes_down=down,
+        )
+
+    def _dispatch(self, drawn: Sequence[int], again: bool = False) -> None:
+        """What a job will send, to whom, and when it arrives is known from here on."""
         self.sent[self.version] = {name: self.server[name] for name in self.algo.broadcast}
-        for client, number, epochs in zip(clients, numbers, granted, strict=True):
-            unicast = {name: self.server[name][client].clone() for name in self.algo.unicast}
-            begins = self.clock.now + self.devices.download_seconds(client, down)
-            self._launch(
-                Job(
-                    client=client,
-                    version=self.version,
-                    dispatch=number,
-                    count=counts[client],
-                    epochs=epochs,
-                    steps_per_epoch=self.engine.batches.steps_per_epoch(client),
-                    layers=sent,
-                    recipients=unicast[self.algo.mail].nonzero()[:, 0].tolist() if self.algo.mail else [],
-                    bytes_up=up,
-                    bytes_down=down,
-                    dispatched=self.clock.now,
-                    begins=begins,
-                    unicast=unicast,
-                )
-            )
+        for job in self.draft(drawn, again).jobs(self.server, self.algo.unicast, self.algo.mail):
+            self._launch(job)
 
     def _launch(self, job: Job) -> None:
         job.id, self.next_job = self.next_job, self.next_job + 1
@@ -178,24 +183,10 @@ class FederatedLoop:
         self._account(job, result, "lost")
         if what := result.not_finite:
             return self._drop(job, what, tally)
-        assert result.end is not None
         number = self.dispatches[job.client]
         self.dispatches[job.client] += 1
-        again = replace(
-            job,
-            dispatch=number,
-            epochs=self.devices.grant(job.version, [job.client], [number], self.fed.epochs, sync=False)[0],
-            bytes_down=0,
-            dispatched=self.clock.now,
-            begins=self.clock.now,
-            start=result.end.clone(),
-            carried=[result.steps, result.units, result.lr_sum],
-            started=False,
-            mail=None,
-            senders=0,
-            result=None,
-        )
-        self._launch(again)
+        (epochs,) = self.devices.grant(job.version, [job.client], [number], self.fed.epochs, sync=False)
+        self._launch(job.go_on(result, number, epochs, self.clock.now))
 
     def _account(self, job: Job, result: Result, outcome: str) -> None:
         """What was sent and computed counts, whether it arrived or not."""
@@ -225,13 +216,19 @@ class FederatedLoop:
         return job.result
 
     def _train(self, jobs: list[Job]) -> None:
+        rows = stack(jobs, self.algo, self.fed, self.sent, self.memory, self.personal)
+        trained, evaluations = self.train(rows, [job.dispatch for job in jobs])
+        trained = carry(jobs, trained)
+        store(jobs, self.algo, Learned(trained, self.algo.upload(rows, trained, self.fed), evaluations))
+
+    def train(self, rows: Jobs, dispatch: Sequence[int]) -> tuple[Trained, list[int]]:
         if "trace" in self.algo.need and self.trace is None:
             self.trace = TraceSums.zeros(self.fed.epochs, self.server["w"])
-        rows = stack(jobs, self.algo, self.fed, self.sent, self.memory, self.personal)
-        dispatch = [job.dispatch for job in jobs]
-        trained, evaluations = self.engine.train(self.algo, self.fed, rows, dispatch, self.trace)
-        trained = carry(jobs, trained)
-        store(jobs, self.algo, trained, self.algo.upload(rows, trained, self.fed), evaluations)
+        return self.engine.train(self.algo, self.fed, rows, dispatch, self.trace)
+
+    def learn(self, sent: Dispatch, which: Sequence[int]) -> Learned:
+        """What these rows of a dispatch will upload."""
+        return rounds.learn(self, sent, which)
 
     def _arrive(self, job: Job, tally: Tally) -> None:
         result = self._result(job)
@@ -264,34 +261,42 @@ class FederatedLoop:
     def _aggregate(self, tally: Tally) -> None:
         jobs = sorted(self.arrived, key=lambda job: job.client)
         if jobs:  # all of a cohort may have been dropped
-            self._merge(jobs, tally)
+            self.merge(lambda: self._updates(jobs), tally)
         tally.staleness += [self.version - job.version for job in jobs]
-        self.arrived, self.filled, self.trace = [], 0, None
+        self.arrived, self.filled = [], 0
         contributors = [job.client for job in jobs for _ in range(job.count)]
-        again = self.sync and self.algo.again(self.server, self.fed)
-        self.traffic.aggregated(self.algo.sends(self.version, self.fed))
-        self.version += 0 if again else 1
+        again = self.next_version()
         for unused in self.jobs.unused():
             self.sent.pop(unused, None)
         self._dispatch(contributors if again else self._next(contributors), again)
 
-    def _merge(self, jobs: Sequence[Job], tally: Tally) -> None:
+    def merge(self, updates: Callable[[], Updates], tally: Tally) -> None:
         begin = time.perf_counter()
-        self.server = self.algo.aggregate(self.server, self._updates(jobs), self.fed)
+        self.server = self.algo.aggregate(self.server, self._seen(updates()), self.fed)
         tally.aggregate_seconds += time.perf_counter() - begin
         if not self.server["w"].isfinite().all():
             raise Diverged(self.round + 1, None, "it is not finite although every update was")
 
+    def next_version(self) -> bool:
+        """Whether the same devices are to train once more before the version counts."""
+        again = self.sync and self.algo.again(self.server, self.fed)
+        self.trace = None
+        self.traffic.aggregated(self.algo.sends(self.version, self.fed))
+        self.version += 0 if again else 1
+        return again
+
     def _updates(self, jobs: Sequence[Job]) -> Updates:
-        w = self.server["w"]
-        updates = gather(jobs, w, self.version, self.fed, self.sent, ~self.personal, self.rules.weighting)
+        return gather(jobs, self.server["w"], self.version, self.fed, self.sent, ~self.personal, self.rules.weighting)
+
+    def _seen(self, updates: Updates) -> Updates:
+        """What the method gets to see of them."""
         if self.trace is not None:
             self.last_trace = self.trace.means()
             updates = replace(updates, trace=self.last_trace)
         if self.rules.aggregation == "arrived":
             return updates
-        remember(self.cache, jobs, updates, self.fed)
-        return everyone(self.cache, w, self.version, self.fed, self.rules.weighting)
+        remember(self.cache, updates, self.fed)
+        return everyone(self.cache, self.server["w"], self.version, self.fed, self.rules.weighting)
 
     def state_dict(self) -> dict[str, Any]:
         return snapshot.take(self)

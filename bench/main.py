@@ -27,7 +27,7 @@ from omegaconf.errors import OmegaConfBaseException
 from bench import check, help, own_files, registry
 from bench.config import GROUPS, SCHEMAS, Keys, open_twin
 from bench.errors import UserError, guarded, hush, of_machine, refuse
-from bench.record import load, load_all, make_folder
+from bench.record import make_folder, read, read_all
 from bench.resolve import CONF, describe, resolve
 from datamodules.base import DataError
 
@@ -132,7 +132,7 @@ def finish(cfg: DictConfig, overrides: list[Override]) -> dict[str, Any]:
         check.config(config)
         check.writable(Path(config["out"]))
         return config
-    run = load(Path(plain["resume"]))
+    run = read(Path(plain["resume"]))
     check.resumable(run)
     check.writable(run.folder, "resume")
     elsewhere = given & ANYWHERE
@@ -216,7 +216,7 @@ def _smaller(cfg: DictConfig, config: dict[str, Any], overrides: list[str]) -> d
 
 def summary(out: Path, group: str) -> None:
     """The table and the plot at the end of a multirun."""
-    runs = [run for run in load_all(out, group) if run.result is not None]
+    runs = [run for run in read_all(out, group) if run.result is not None]
     if not any(run.rows for run in runs):
         return
     os.environ.setdefault("MPLCONFIGDIR", str(out.absolute() / ".matplotlib"))  # its font cache would go to the home

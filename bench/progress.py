@@ -1,7 +1,11 @@
-"""How far a run is: one line that is redrawn on a terminal, a plain line at every tenth of the run elsewhere."""
+"""How far a run is: one line that is redrawn on a terminal, a plain line at every tenth of the run elsewhere.
+
+NO_COLOR asks for plain lines on a terminal too (https://no-color.org); colours are not used anywhere.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -32,7 +36,7 @@ class Progress:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._terminal = self._stream.isatty()
+        self._terminal = self._stream.isatty() and not os.environ.get("NO_COLOR")
         self._from = self._printed = 0.0
         self._started = time.monotonic()
         self._drawn = 0.0

@@ -6,9 +6,7 @@ result.json tells whether its run is still going.
 
 from __future__ import annotations
 
-import csv
 import fcntl
-import io
 import json
 import math
 import os
@@ -16,17 +14,22 @@ import secrets
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import yaml  # type: ignore[import-untyped]
 
+from bench import metrics_csv
 from bench.errors import UserError
 from bench.facts import git_revision
+from bench.metrics_csv import Row
+
+if TYPE_CHECKING:  # pandas takes a second
+    from pandas import DataFrame
 
 COLUMNS = (
     *("round", "virtual_seconds", "wall_seconds", "train_loss", "test_loss", "test_accuracy"),
@@ -34,7 +37,6 @@ COLUMNS = (
 )
 TIMES = ("wall_seconds", "train_seconds", "aggregate_seconds")  # differ when a run is repeated
 EXTRA = {"group", "command", "created", "git_revision", "engine_why"}  # in config.yaml beside the keys of a run
-Row = dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class Record:
     @classmethod
     def reopen(cls, folder: Path) -> Record:
         """An unfinished run, to go on with; call `truncate` next."""
-        run = load(folder)
+        run = read(folder)
         if run.result is not None:
             raise UserError(f"{folder} is finished already; its result is in {folder / 'result.json'}.")
         record = cls(folder, _lock(folder))
@@ -98,13 +100,13 @@ class Record:
             self._columns = [*COLUMNS, *(name for name in values if name not in COLUMNS)]
         if unknown := values.keys() - set(self._columns):
             raise ValueError(f"metrics.csv has no column {', '.join(sorted(unknown))}: the first row fixed them")
-        row = {name: _number(values.get(name)) for name in self._columns}
+        row = {name: metrics_csv.number(values.get(name)) for name in self._columns}
         path = self.folder / "metrics.csv"
         try:
             self._csv = self._csv or path.open("w", newline="", encoding="utf-8")
             if first:
-                csv.writer(self._csv, lineterminator="\n").writerow(self._columns)
-            self._csv.write(_line(row.values()))
+                self._csv.write(metrics_csv.header(self._columns))
+            self._csv.write(metrics_csv.line(row.values()))
             self._csv.flush()
         except OSError as error:
             with suppress(OSError):  # closing tries to write once more
@@ -158,7 +160,7 @@ class Record:
         self._lock.close()
 
 
-def load(folder: Path) -> Run:
+def read(folder: Path) -> Run:
     """One run, also while it is running or after it was killed."""
     try:
         config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
@@ -174,20 +176,36 @@ def load(folder: Path) -> Run:
     if content is not None and not isinstance(content, dict):
         raise UserError(f"{result} does not hold a result.")
     status = "finished" if content is not None else "running" if _is_locked(folder) else "interrupted"
-    return Run(folder, config, _read_rows(folder / "metrics.csv"), content, status)
+    return Run(folder, config, metrics_csv.read(folder / "metrics.csv"), content, status)
 
 
-def load_all(out: Path, group: str | None = None) -> list[Run]:
-    """Every run below `out`, the oldest first (of one multirun, if `group` names it; what is unreadable is not of it)."""
+def read_all(out: Path, group: str | None = None) -> list[Run]:
+    """Every run below `out`, the oldest first, or of the multirun `group`, of which what is unreadable is no part."""
     runs = []
     for path in Path(out).glob("*/config.yaml"):
         try:
-            runs.append(load(path.parent))
+            runs.append(read(path.parent))
         except UserError:
             if group is None:
                 raise
     chosen = [run for run in runs if group is None or run.config.get("group") == group]
     return sorted(chosen, key=lambda run: (str(run.config.get("created")), run.id))
+
+
+def load(out: str | Path = "runs", **wanted: Any) -> tuple[DataFrame, DataFrame]:
+    """The runs below `out` and their reporting rounds, for analysis: a row each, joined by `id`.
+
+    `wanted` keeps the runs with this value, or one of these, in a column: algo="fedavg", seed=[0, 1]; a key with a dot
+    is given as **{"algo.mu": 0.1}.
+    """
+    from bench.frames import chosen, rounds_frame, runs_frame
+
+    folder = Path(out)
+    runs = read_all(folder)
+    if not runs:
+        raise UserError(f"There are no runs in {folder}; make some with python bench.py.")
+    table = chosen(runs_frame(runs), wanted, folder)
+    return table, rounds_frame([run for run in runs if run.id in set(table["id"])])
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -252,32 +270,6 @@ def _is_locked(folder: Path) -> bool:
         except OSError:
             return True
     return False
-
-
-def _number(value: float | None) -> float | None:
-    return value if value is None or type(value) is int else float(value)  # numpy's numbers do not print as numbers
-
-
-def _line(values: Iterable[float | None]) -> str:
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerow("" if value is None else repr(value) for value in values)
-    return buffer.getvalue()
-
-
-def _read_rows(path: Path) -> list[Row]:
-    if not path.exists():
-        return []
-    try:
-        text = path.read_bytes().decode()
-        complete = text[: text.rfind("\n") + 1]  # a killed run may have left half a line
-        header, *lines = csv.reader(io.StringIO(complete), strict=True) if complete else [[]]
-        return [dict(zip(header, map(_cell, line), strict=True)) for line in lines]
-    except (ValueError, csv.Error) as error:
-        raise UserError(f"{path} is damaged: {error}.") from None
-
-
-def _cell(text: str) -> float:
-    return int(text) if text.lstrip("-").isdigit() else float(text or "nan")
 
 
 def _plain(value: Any) -> Any:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from bench import check, facts
 from bench.errors import Diverged, Parser, UserError
+from bench.metrics_csv import Row
 from bench.progress import Progress
-from bench.record import TIMES, Row, Run, load
+from bench.record import TIMES, Run, read
 
 if TYPE_CHECKING:  # torch takes two seconds, and the record may still be refused
     from bench.loop import FederatedLoop
@@ -21,9 +22,12 @@ if TYPE_CHECKING:  # torch takes two seconds, and the record may still be refuse
 def main(argv: Sequence[str]) -> int:
     parser = Parser("python -m bench replay", description=__doc__)
     parser.add_argument("run", type=Path, help="the folder of a finished run, runs/<id>")
-    run = load(parser.parse_args(argv).run)
+    run = read(parser.parse_args(argv).run)
     if run.result is None:
-        raise UserError(f"{run.folder} is {run.status}, so there is no result to compare with: see resume=.")
+        raise UserError(
+            f"{run.folder} is {run.status}, so there is no result to compare with; once it is interrupted, "
+            f"python bench.py resume={run.folder} goes on."
+        )
     check.recorded(run)
     rows, sha = _again(run)
     same = sha == run.result["weights_sha256"]

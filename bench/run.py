@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 from bench import facts, forecast, tracking
 from bench.assemble import Parts, build
 from bench.errors import Diverged
+from bench.machine import rare_collections
 from bench.metrics import MB, rounds_to_target
+from bench.metrics_csv import Row
 from bench.progress import Progress, duration, roughly
-from bench.record import COLUMNS, TIMES, Record, Row
+from bench.record import COLUMNS, TIMES, Record
 from bench.resources import peak_memory
 from bench.timeline import Log
 
@@ -43,6 +45,7 @@ def run(
     is told the folder before training starts, `on_round` every round with its accuracy (None: not evaluated); what it
     raises ends the run.
     """
+    gc.collect()  # an earlier run of this process: its data hangs in cycles that Python would leave for long
     tracking.check(config["logger"])
     record = Record.reopen(resume) if resume else None
     logger, result, parts = None, None, None
@@ -89,7 +92,7 @@ def _to_the_end(
 ) -> dict[str, Any]:
     """Trains and keeps the result; that of a run which diverged, too."""
     try:
-        with _rare_collections():
+        with rare_collections():
             _fit(config, parts, record, logger, on_round)
     except Diverged as error:
         so_far = _result(config, parts, record) | {"forecast": expected}
@@ -98,19 +101,6 @@ def _to_the_end(
     result = _result(config, parts, record) | {"forecast": expected}
     record.finish(result)
     return result
-
-
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Jobs in flight are many and live long: looking through them again and again took a third of the clock's time."""
-    before = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(50_000)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
 
 
 def _forecast(
@@ -266,5 +256,5 @@ def _last_lines(result: Mapping[str, Any], folder: Path) -> str:
         f"accuracy {100 * result['final_accuracy']:.2f} % (best {100 * result['best_accuracy']:.2f} %), {when}\n"
         f"{duration(training)} of training, {1000 * result['seconds_per_round']:.0f} ms a round; "
         f"{result['upload_bytes'] / MB:.1f} MB up, {result['download_bytes'] / MB:.1f} MB down{peer}\n"
-        f"{folder}"
+        f"{folder}" + ("" if result["group"] else f"\nTo see who trained when: python -m bench timeline {folder}")
     )

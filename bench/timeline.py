@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.errors import Parser, UserError
 from bench.pictures import pyplot, save
-from bench.record import load, write_atomically
+from bench.record import read, write_atomically
 from bench.tally import Ended
 
 COLUMNS = ("round", "client", "version", "dispatched", "begins", "finish", "arrival", "outcome")
@@ -50,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, default=5, help="draw the first so many rounds; %(default)s by default")
     parser.add_argument("--png", type=Path, help="the file to write; timeline.png in the folder by default")
     options = parser.parse_args(argv)
-    run = load(options.run)
+    run = read(options.run)
     log = Log(run.folder)
     if not log.path.exists():
         raise UserError(f"{run.folder} has no timeline.csv: no round was finished.")

@@ -44,7 +44,7 @@ def fetch(names: Sequence[str]) -> int:
     code = 0
     for name in names:
         try:
-            print(f"{name}: {data_sets()[name]().fetch()}", flush=True)
+            print(f"{name}: {data_sets()[name]().fetch()}; next: python bench.py dataset={name}", flush=True)
         except DataError as error:  # the others may work
             code = _refuse(str(error))
     return code
@@ -58,6 +58,7 @@ def main(args: list[str]) -> int:
         print("python -m datamodules VERB [data sets]")
         for verb, run in VERBS.items():
             print(f"  {verb:8} {run.__doc__}")
+        print("A run on one of them: python bench.py dataset=NAME.")
         return 0
     if args[0] not in VERBS:
         return _refuse(f"There is no `{args[0]}` here: try {' or '.join(VERBS)}.")

@@ -35,10 +35,10 @@ def workshop(what: str) -> Iterator[Path]:
 
 
 class Line:
-    """A line that is written over on a terminal, and not at all elsewhere."""
+    """A line that is written over on a terminal, and not at all elsewhere or with NO_COLOR."""
 
     def __init__(self) -> None:
-        self.live = sys.stderr.isatty()
+        self.live = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
 
     def show(self, text: str) -> None:
         if self.live:

@@ -58,35 +58,38 @@ def pages() -> Iterator[tuple[str, str]]:
 
 def method(name: str, cls: type[Algorithm], verdicts: list[Verdict]) -> str:
     title, _, rest = inspect.getdoc(cls).partition("\n")
-    parts = [f"# {name}", title, rest.strip(), "## What it uses of the interface", row(name)]
-    if rows := [f"| `algo.{f.name}` | {default(f)} | {bounds(f.metadata)} |" for f in fields(cls)]:
+    rest = re.sub(r"(?<=:\n)(?=- )", "\n", rest.strip())  # Markdown begins a list after an empty line
+    parts = [f"# {name}", title, rest]
+    if formulas := row("The formulas", name):
+        parts += ["## Formula", formulas, "The symbols are those of [all methods](../methods.md#the-formulas)."]
+    parts += ["## What it uses of the interface", row("What each method", name) or own_hooks(cls)]
+    if rows := [f"| `algo.{f.name}` | {f.default} | {bounds(f.metadata)} |" for f in fields(cls)]:
         parts += ["## Fields", "| field | default | bounds |\n|---|---|---|\n" + "\n".join(rows)]
-    source = inspect.getsource(inspect.getmodule(cls)).rstrip()
-    parts += [
-        "## The code",
-        f"```python\n{source}\n```",
-        "## Run it",
-        f"```\npython bench.py algo={name} dataset=digits\n```",
-    ]
     if verdicts:
         head = "| claim | where | claimed | measured | verdict |\n|---|---|---|---|---|\n"
         parts += ["## Its rows of the ledger", head + "\n".join(map(claim, verdicts))]
+    source = inspect.getsource(inspect.getmodule(cls)).rstrip()
+    parts += ["## Run it", f"```\npython bench.py algo={name} dataset=digits\n```"]
+    parts += ["## The code", f"```python\n{source}\n```"]
     return "\n\n".join(parts) + "\n"
 
 
-def row(name: str) -> str:
-    """The method's row of the table in methods.md, as a list."""
-    lines = [line for line in (ROOT / "docs/methods.md").read_text(encoding="utf-8").splitlines() if line[:1] == "|"]
-    head = [cell.strip() for cell in lines[0].strip("|").split("|")]
-    for line in lines[2:]:
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
+def row(section: str, name: str) -> str:
+    """The method's row of that section's table in methods.md, as a list; a method that was just added has none."""
+    text = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
+    part = next(part for part in re.split(r"^#+ ", text, flags=re.M) if part.startswith(section))
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in part.splitlines() if line[:1] == "|"]
+    for cells in table[2:]:
         if name in cells[0].replace(",", " ").split():
-            return "\n".join(f"- {what}: {cell}" for what, cell in zip(head[1:], cells[1:], strict=True) if cell)
-    raise ValueError(f"docs/methods.md has no row for {name}")
+            return "\n".join(f"- {what}: {cell}" for what, cell in zip(table[0][1:], cells[1:], strict=True) if cell)
+    return ""
 
 
-def default(field: object) -> str:
-    return str(field.default)
+def own_hooks(cls: type[Algorithm]) -> str:
+    """What a class overrides of FedAvg, as a list."""
+    public = [name for name in vars(Algorithm) if not name.startswith("_")]
+    changed = [name for name in public if getattr(cls, name) is not getattr(Algorithm, name)]
+    return "\n".join(f"- `{name}`" for name in changed) or "Nothing: it is FedAvg."
 
 
 def bounds(metadata: dict[str, float]) -> str:

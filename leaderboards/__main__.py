@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
+from argparse import HelpFormatter, Namespace
 from collections.abc import Callable
 from pathlib import Path
 
 from bench.errors import Parser, UserError, guarded, unknown
-from bench.record import load_all
+from bench.record import read_all
 from leaderboards.tables import aligned, leaderboard
 
 
@@ -25,7 +25,12 @@ def _verb() -> int:
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="python -m leaderboards", description="What runs and claims add up to.")
+    parser = Parser(
+        prog="python -m leaderboards",
+        description="What runs and claims add up to.",
+        epilog="The options of a verb: python -m leaderboards VERB --help.",
+        formatter_class=lambda prog: HelpFormatter(prog, width=110),  # a verb, a line, however narrow the terminal
+    )
     verbs = parser.add_subparsers(dest="verb", title="verbs", metavar="VERB")
     table = verbs.add_parser("table", help="a table of the runs in a folder, grouped by data set and protocol")
     table.add_argument("--runs", type=Path, default=Path("runs"), help="the folder that holds runs (default: runs)")
@@ -54,7 +59,7 @@ def _parser() -> Parser:
 
 
 def _table(args: Namespace) -> None:
-    runs = load_all(args.runs, args.group)
+    runs = read_all(args.runs, args.group)
     if not runs:
         raise UserError(
             f"There are no runs in {args.runs}; make some with python bench.py, or name another with --runs."
@@ -71,13 +76,14 @@ def _table(args: Namespace) -> None:
 
 def _claims(args: Namespace) -> None:
     from leaderboards.check import summary
-    from leaderboards.ledger import PAPERS, load
+    from leaderboards.ledger import load
+    from leaderboards.papers import papers
     from leaderboards.show import measured, printed
     from leaderboards.verdict import VERDICTS, verdicts
 
     paper, where, verdict = args.paper, args.where, args.verdict
-    if paper is not None and paper not in PAPERS:
-        raise unknown("paper", paper, PAPERS)
+    if paper is not None and paper not in papers():
+        raise unknown("paper", paper, papers())
     if verdict is not None and verdict not in VERDICTS:
         raise unknown("verdict", verdict, VERDICTS)
     claims = [claim for claim in load() if paper in (None, claim.paper)]
@@ -89,7 +95,7 @@ def _claims(args: Namespace) -> None:
     head = ["claim", "printed", "measured", "verdict", "why"]
     rows = [[v.id, printed(v), measured(v), v.verdict, v.why] for v in shown]
     print("\n".join(aligned([head, *rows], words=(0, 3, 4))))
-    print(f"\n{summary(shown)}")
+    print(f"\n{summary(shown)}\n\nHow to re-run one: python -m leaderboards command CLAIM")
 
 
 def _command(args: Namespace) -> None:
@@ -104,6 +110,7 @@ def _add(args: Namespace) -> None:
     for result, new in add(args.run):
         cells = sorted({f"{p.sweep} {p.method} ({p.setting}), scale {p.scale}" for p in result.plan})
         print(f"{'added' if new else 'there already'}  results/{result.name}.json  {result.label}: {'; '.join(cells)}")
+    print("To judge the claims by them: python -m leaderboards check --update")
 
 
 def _build(args: Namespace) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from bench.errors import UserError
-from bench.record import Run, load, load_all
+from bench.record import Run, read, read_all
 from leaderboards import results
 from leaderboards.apart import answers
 from leaderboards.plans import Place, every
@@ -45,9 +45,9 @@ def add(folders: Sequence[Path], to: Path = results.FOLDER) -> list[tuple[Result
 
 def _runs(folder: Path) -> list[Run]:
     """A run, or every finished one in a folder of runs."""
-    if not (folder / "config.yaml").exists() and (found := load_all(folder)):
+    if not (folder / "config.yaml").exists() and (found := read_all(folder)):
         return [run for run in found if run.result is not None]
-    return [load(folder)]
+    return [read(folder)]
 
 
 def refuse(run: Run) -> None:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+ROOT = str(Path(__file__).resolve().parents[1])
 
 
 def answers(program: str, questions: Sequence[Any], failure: str) -> list[Any]:
     """One each, of a program that reads the questions from standard input and prints a list, both as JSON."""
+    # -P: nothing in the working directory is taken for a module. ROOT first: this checkout, not the one installed.
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (ROOT, os.environ.get("PYTHONPATH"))))}
     command = [sys.executable, "-P", "-c", program]
-    done = subprocess.run(command, input=json.dumps(questions), capture_output=True, text=True)
+    done = subprocess.run(command, input=json.dumps(questions), env=env, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{failure}:\n{done.stderr[-2000:]}")
     found: list[Any] = json.loads(done.stdout.splitlines()[-1])

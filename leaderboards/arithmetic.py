@@ -62,8 +62,13 @@ class Book:
 
     def get(self, like: Claim, **changes: str) -> Claim:
         """The claim that differs from `like` in these columns only."""
+        if (found := self.find(like, **changes)) is None:
+            raise KeyError(f"no claim is like {like.id} with {changes}")
+        return found
+
+    def find(self, like: Claim, **changes: str) -> Claim | None:
         columns = ("paper", "where", "method", "dataset", "setting", "metric")
-        return self._by_key[tuple(changes.get(name, getattr(like, name)) for name in columns)]
+        return self._by_key.get(tuple(changes.get(name, getattr(like, name)) for name in columns))
 
     def best_baseline(self, claim: Claim, metric: str) -> Claim:
         """Fed2A's "best baseline": of those that got there at all."""
@@ -74,8 +79,8 @@ class Book:
 
 def derivation(claim: Claim, book: Book) -> Derivation | None:
     """How a claim follows from the others; None if it does not, or if it is `never`."""
-    find = RULES.get((claim.paper, claim.metric)) or RULES.get((claim.paper, claim.where))
-    return find(claim, book) if find and claim.value is not None else None
+    find = RULES.get((claim.paper, claim.metric)) or RULES.get((claim.paper, claim.where)) or _from_both
+    return find(claim, book) if claim.value is not None else None
 
 
 def fewer(new: float, old: float) -> float:
@@ -84,6 +89,32 @@ def fewer(new: float, old: float) -> float:
 
 def more(new: float, old: float) -> float:
     return 100 * (new / old - 1)
+
+
+# claims about two runs: the number that both have, and how the claim follows from it
+COMPARISONS: dict[str, tuple[str, Callable[[float, float], float]]] = {
+    "fedlga_round_speedup_over_method": ("rounds_to_target", lambda new, old: old / new),
+    "fedlga_best_accuracy_gain_over_method": ("best_accuracy", more),
+    "round_reduction": ("rounds_to_target", fewer),
+    "upload_reduction": ("upload_to_target", fewer),
+    "upload_ratio": ("upload_to_target", lambda new, old: 100 * new / old),
+    "accuracy_gain": ("final_accuracy", more),
+    "time_reduction": ("virtual_seconds_to_target", fewer),
+    "time_reduction_at_least": ("virtual_seconds_to_target", fewer),
+}
+
+
+def _from_both(claim: Claim, book: Book) -> Derivation | None:
+    """A claim of "a vs b" in a place that prints the number of each."""
+    own, versus, base = claim.method.partition(" vs ")
+    if not versus or claim.metric not in COMPARISONS:
+        return None
+    metric, formula = COMPARISONS[claim.metric]
+    pair = [book.find(claim, method=name, metric=metric) for name in (own, base)]
+    inputs = tuple(found for found in pair if found is not None and found.value is not None)
+    if len(inputs) < 2:
+        return None
+    return Derivation(formula, inputs, f"{inputs[0].text} against {inputs[1].text}, {claim.where}")
 
 
 def _seconds_to_target(claim: Claim, book: Book) -> Derivation:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from bench.errors import UserError
 from bench.record import write_atomically
-from leaderboards import golden, ledger, plans, results
+from leaderboards import golden, plans, results
 from leaderboards.golden import Change
+from leaderboards.papers import LedgerError, papers
 from leaderboards.tables import aligned
 from leaderboards.verdict import NOT_RUN, Verdict, all_verdicts, number
 
@@ -23,7 +24,10 @@ Expected = dict[str, tuple[str, ...]]  # claim -> these columns; what is not in 
 
 
 def check(update: bool, root: Path = golden.ROOT) -> int:
-    """Prints what moved and returns the exit code; `update` makes what is now the new expectation."""
+    """Prints what moved and returns the exit code; `update` makes what is now the new expectation.
+
+    A method or paper of which nothing is pinned has not moved: adding one is no more than adding its files.
+    """
     started = time.monotonic()
     folder = golden.folder(root)
     old_verdicts, old_runs = _read(folder / EXPECTED), golden.load(folder)
@@ -31,11 +35,15 @@ def check(update: bool, root: Path = golden.ROOT) -> int:
         orphans()
         found = all_verdicts()
         verdicts, runs = expected(found), golden.run_now(root)
-    except (ledger.LedgerError, RuntimeError) as error:
+    except (LedgerError, RuntimeError) as error:
         print(f"check failed: {error}")
         return 1
-    parts = compare(old_verdicts, verdicts), golden.compare(old_runs, runs)
-    moved = sum(map(len, parts))
+    methods, firsts = runs.keys() - old_runs.keys(), _papers(verdicts) - _papers(old_verdicts)
+    parts = (
+        compare(old_verdicts, {name: row for name, row in verdicts.items() if _paper(name) not in firsts}),
+        golden.compare(old_runs, {name: run for name, run in runs.items() if name not in methods}),
+    )
+    moved, fresh = sum(map(len, parts)), [*sorted(methods), *sorted(firsts)]
     if update:
         _write(folder / EXPECTED, verdicts)
         golden.save(folder, runs)
@@ -44,6 +52,9 @@ def check(update: bool, root: Path = golden.ROOT) -> int:
     print(summary(found))
     count = sum(len(plans) for plans in runs.values())
     print(f"Golden runs: {count} of {len(runs)} algorithms on digits, {time.monotonic() - started:.0f} s.")
+    if fresh:
+        pinned = "and pinned now" if update else "and not pinned yet: python -m leaderboards check --update does it"
+        print(f"{', '.join(fresh)}: new, {pinned}.")
     if not moved:
         print("Nothing moved.")
     elif update:
@@ -54,6 +65,14 @@ def check(update: bool, root: Path = golden.ROOT) -> int:
             '"Numbers" in CHANGELOG.md.'
         )
     return int(moved > 0 and not update)
+
+
+def _papers(verdicts: Expected) -> set[str]:
+    return {_paper(name) for name in verdicts}
+
+
+def _paper(name: str) -> str:
+    return name.partition("/")[0]
 
 
 def expected(found: Iterable[Verdict]) -> Expected:
@@ -72,7 +91,7 @@ def orphans() -> None:
         for p in result.plan:
             if (p.sweep, *p.cell, p.overrides) not in known:
                 name = f"leaderboards/results/{result.name}.json"
-                raise ledger.LedgerError(f"{name} is a run of {p.sweep} that is no longer planned: add it again.")
+                raise LedgerError(f"{name} is a run of {p.sweep} that is no longer planned: add it again.")
 
 
 def compare(old: Expected, new: Expected) -> list[Change]:
@@ -94,14 +113,15 @@ def _moved(a: str, b: str) -> str:
 
 
 def summary(found: Sequence[Verdict]) -> str:
-    """Claims per paper and verdict."""
+    """Claims per verdict, of each paper that has any among them."""
     names = sorted({v.verdict for v in found}, key=lambda name: (name == NOT_RUN, name))
     counts = Counter((v.claim.paper, v.verdict) for v in found)
     rows = [["claims", *names, "all"]]
-    for paper in ledger.PAPERS:
+    some = [paper for paper in papers() if any(v.claim.paper == paper for v in found)]
+    for paper in some:
         numbers = [counts[paper, name] for name in names]
         rows.append([paper, *map(str, numbers), str(sum(numbers))])
-    totals = [sum(counts[paper, name] for paper in ledger.PAPERS) for name in names]
+    totals = [sum(counts[paper, name] for paper in some) for name in names]
     rows.append(["all", *map(str, totals), str(len(found))])
     return "\n".join(aligned(rows))
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from bench.metrics import PLUS_MINUS, mean_interval, missed_text
 from leaderboards import rivals
+from leaderboards.arithmetic import COMPARISONS
 from leaderboards.ledger import Claim
-from leaderboards.measure import COMPARISONS, Shelf
+from leaderboards.measure import Shelf
 from leaderboards.plans import Place, every
 from leaderboards.reading import reader
 

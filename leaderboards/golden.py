@@ -1,7 +1,7 @@
 """Short runs of every algorithm on the bundled digits, pinned: has anything moved?
 
-tests/golden/<algorithm>.json holds its runs, one per plan below that it takes part in. What is new, gone or different
-is a change.
+tests/golden/<algorithm>.json holds its runs, one per plan below that it takes part in. What is gone or different is a
+change.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.errors import UserError
-from bench.record import Run, load_all, write_atomically
+from bench.record import Run, read_all, write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMON = (
     *("dataset=digits", "rounds=5", "epochs=3", "batch_size=20", "seed=0", "devices.rho=0.5"),
-    *("engine.device=cpu", "logger=none"),
+    *("engine.device=cpu", "logger=none", "protocol=none"),  # a paper may cover digits
 )
 # one multirun each; without `algo` it is the default algorithm
 PLANS: dict[str, tuple[str, ...]] = {
@@ -111,7 +111,7 @@ def run_now(root: Path = ROOT) -> Runs:
             raise RunFailed(f"bench.py -m {' '.join(PLANS[broken[0]] + COMMON)}\n{text[-2000:]}")
         found: Runs = {}
         for plan in PLANS:
-            for run in load_all(Path(temporary) / plan):
+            for run in read_all(Path(temporary) / plan):
                 found.setdefault(run.config["algo"]["name"], {})[plan] = trajectory(run)
     return dict(sorted(found.items()))
 

@@ -8,23 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from leaderboards import rivals
-from leaderboards.arithmetic import fewer, more
+from leaderboards.arithmetic import COMPARISONS
 from leaderboards.ledger import Claim
 from leaderboards.plans import Cell, cell, places
 from leaderboards.reading import accuracy_by, higher, raw, reader
 from leaderboards.results import Planned, Result
 
 Values = dict[int, float]  # seed -> number
-COMPARISONS: dict[str, tuple[str, Callable[[float, float], float]]] = {
-    "fedlga_round_speedup_over_method": ("rounds_to_target", lambda new, old: old / new),
-    "fedlga_best_accuracy_gain_over_method": ("best_accuracy", more),
-    "round_reduction": ("rounds_to_target", fewer),
-    "upload_reduction": ("upload_to_target", fewer),
-    "upload_ratio": ("upload_to_target", lambda new, old: 100 * new / old),
-    "accuracy_gain": ("final_accuracy", more),
-    "time_reduction": ("virtual_seconds_to_target", fewer),
-    "time_reduction_at_least": ("virtual_seconds_to_target", fewer),
-}
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from bench.metrics import MB
-from bench.record import Row, Run
+from bench.metrics_csv import Row
+from bench.record import Run
 from leaderboards.tables import Entry, Group, group
 
 WIDTH, HEIGHT = 6.4, 4.2  # inches a panel

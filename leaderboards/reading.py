@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from bench.metrics import rounds_to_target, upload_cost
+from bench.metrics import GB, rounds_to_target, upload_cost
 from leaderboards import own, rivals
 from leaderboards.arithmetic import PERIOD, deep_rounds
 from leaderboards.ledger import Claim
@@ -13,6 +13,8 @@ from leaderboards.plans import Cell
 from leaderboards.results import Result
 
 HIGHER = ("accuracy", "gain", "speedup", "reduction")  # in the names of metrics that are better when larger
+# what is counted in metrics.csv, from the start and over all devices
+WAYS = {"upload_to_target": ("bytes_up",), "traffic_to_target": ("bytes_up", "bytes_down", "bytes_peer")}
 
 
 def higher(metric: str) -> bool:
@@ -27,6 +29,8 @@ def raw(result: Result, claim: Claim, metric: str, wanted: Cell) -> float:
         chance = 1 / outcome["data"]["classes"]
         value = chance if result.diverged else outcome[metric]
         return float(value) * (100 if claim.unit.startswith("%") else 1)
+    if metric == "parameters":
+        return float(outcome["model"]["parameters"])
     if metric == "seconds_per_round":
         return float(outcome[metric])
     if metric == "accuracy_at_time":
@@ -38,10 +42,18 @@ def raw(result: Result, claim: Claim, metric: str, wanted: Cell) -> float:
     if metric == "seconds_to_target":
         return float(outcome["seconds_to_target"])
     if metric == "virtual_seconds_to_target":
-        seconds = result.rows["virtual_seconds"][reached - 1]
-        assert seconds is not None
-        return seconds
-    return _upload(reached, wanted) if metric == "upload_to_target" else float(reached)
+        return _row(result, "virtual_seconds", reached)
+    if metric == "upload_to_target" and claim.paper == "fed2a":
+        return _upload(reached, wanted)
+    if metric in WAYS:
+        return sum(_row(result, way, reached) for way in WAYS[metric]) / GB
+    return float(reached)
+
+
+def _row(result: Result, column: str, round: int) -> float:
+    value = result.rows[column][round - 1]
+    assert value is not None, column
+    return value
 
 
 def reader(claim: Claim, metric: str, wanted: Cell) -> Callable[[Result], float]:

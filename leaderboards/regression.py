@@ -21,7 +21,7 @@ from pathlib import Path
 
 from bench.errors import UserError
 from bench.metrics import PLUS_MINUS, mean_interval
-from bench.record import load_all, write_atomically
+from bench.record import read_all, write_atomically
 from leaderboards import golden
 from leaderboards.commands import find
 from leaderboards.golden import Change, RunFailed
@@ -123,7 +123,7 @@ def _run(name: str, root: Path) -> Short:
         )
         if done.returncode:
             raise RunFailed(f"bench.py -m {' '.join(keys)}\n{(done.stdout + done.stderr)[-2000:]}")
-        runs = sorted(load_all(Path(temporary) / "runs"), key=lambda run: int(run.config["seed"]))
+        runs = sorted(read_all(Path(temporary) / "runs"), key=lambda run: int(run.config["seed"]))
     return short([[row["test_accuracy"] for row in run.rows] for run in runs])
 
 

@@ -14,10 +14,10 @@ from typing import Any
 from bench.errors import UserError
 from bench.weights_and_biases import begin, has_key
 from leaderboards import results
-from leaderboards.ledger import PAPERS, load
+from leaderboards.ledger import load
 from leaderboards.page.boards import boards
 from leaderboards.page.build import paper_markdown
-from leaderboards.page.frame import TITLES
+from leaderboards.papers import papers
 from leaderboards.results import Result
 from leaderboards.verdict import Verdict, verdicts
 
@@ -93,7 +93,7 @@ def _report(api: Any, entity: str, project: str, kept: Sequence[Result]) -> tupl
         entity=entity,
         project=project,
         title=TITLE,
-        description="What four federated-learning papers claim, and what comes out.",
+        description="What federated-learning papers claim, and what comes out.",
         width="fluid",
         blocks=_blocks(wr, entity, project, kept),
     )
@@ -107,9 +107,9 @@ def _blocks(wr: Any, entity: str, project: str, kept: Sequence[Result]) -> list[
     """Per paper its tables, and a panel of curves for each sweep and data set that was run."""
     judged, found = verdicts(load(), kept), boards(kept)
     blocks = [wr.TableOfContents(), wr.H1("Claims by verdict"), wr.MarkdownBlock(_summary(judged))]
-    for paper in PAPERS:
-        mine, its = [v for v in judged if v.claim.paper == paper], [b for b in found if b.paper == paper]
-        blocks += [wr.H1(TITLES[paper][0]), wr.MarkdownBlock(paper_markdown(paper, mine, its))]
+    for key, paper in papers().items():
+        mine, its = [v for v in judged if v.claim.paper == key], [b for b in found if b.paper == key]
+        blocks += [wr.H1(paper.name), wr.MarkdownBlock(paper_markdown(paper, mine, its))]
         for sweep, dataset in dict.fromkeys((board.sweep, board.dataset) for board in its):
             data = _own_name(its, sweep, dataset)
             runs = wr.Runset(

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from leaderboards.arithmetic import BASELINES, FEDLC_TARGETS
+from leaderboards.arithmetic import FEDLC_TARGETS
 from leaderboards.ledger import Claim, load
+from leaderboards.papers import papers
 from leaderboards.plans import Cell, canonical, cell
 
-HEADLINE = {"fedlga": ("fedlga",), "fed2a": ("fed2a",), "fedlc": ("fedlc", "sc_fedlc"), "fedagg": ("fedagg",)}
-# Fed2A's are all but BASELINES
-OWN = {"fedlga": ("fedlga",), "fedlc": ("fedlc", "sc_fedlc", "fedlc_t"), "fedagg": ("fedagg",)}
 FEDAVG = "fedavg"
 VIRTUAL = ("virtual_seconds_to_target", "accuracy_at_time")
 
 
 def is_own(claim: Claim) -> bool:
-    return claim.method in OWN[claim.paper] if claim.paper in OWN else claim.method not in BASELINES
+    return papers()[claim.paper].owns(claim.method)
 
 
 def rival(claim: Claim) -> Claim | None:
@@ -31,7 +29,7 @@ def rival(claim: Claim) -> Claim | None:
 
 
 def _rivals(claim: Claim) -> Sequence[str]:
-    return (FEDAVG,) if is_own(claim) else HEADLINE[claim.paper]
+    return (FEDAVG,) if is_own(claim) else papers()[claim.paper].own
 
 
 def _siblings(claim: Claim, method: str) -> list[Claim]:
@@ -90,7 +88,7 @@ def calibration(claim: Claim) -> Claim | None:
 
 def target(claim: Claim) -> float | None:
     """The accuracy that a claim's own words ask for; None: that of the run."""
-    if claim.metric in FEDLC_TARGETS:
+    if claim.paper == "fedlc" and claim.metric in FEDLC_TARGETS:
         return FEDLC_TARGETS[claim.metric][claim.dataset]
     return _stated(claim, "target")
 
@@ -122,8 +120,14 @@ def compared(claim: Claim) -> tuple[Cell, list[Cell]] | None:
         own, _, other = claim.method.partition(" vs ")
         if other == "existing":
             return None
-        return at(own), [at(name) for name in (BASELINES if other == "best baseline" else (other,))]
+        return at(own), [at(name) for name in (_baselines(claim) if other == "best baseline" else (other,))]
     return None
+
+
+def _baselines(claim: Claim) -> Sequence[str]:
+    """What the paper compares its own methods with on this data set."""
+    found = [c.method for c in load() if (c.paper, c.dataset) == (claim.paper, claim.dataset) and not is_own(c)]
+    return tuple(dict.fromkeys(name for name in found if name != "-" and " vs " not in name))
 
 
 def needs(claim: Claim) -> list[Cell]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -15,6 +16,12 @@ if TYPE_CHECKING:  # Optuna takes a second
     from sweeps.worker import Options
 
 SAMPLERS = ("grid", "tpe")
+VERBS = {
+    "list": "every sweep: runs, estimated time, source",
+    "NAME": "run a sweep, fedlga/table4 say; the same words go on with it after a stop",
+    "results NAME": "the table and plots of what is finished",
+    "dashboard NAME": "Optuna's dashboard of it in the browser",
+}
 EPILOG = """
 examples:
   python -m sweeps list                                           every sweep: runs, estimated time, source
@@ -34,7 +41,9 @@ def _verb() -> int:
     parser = _parser()
     args = parser.parse_intermixed_args()
     if not args.words:
-        parser.print_help()
+        print("python -m sweeps VERB [key=value ...] [options]\n")
+        print("\n".join(f"  {verb:15} {what}" for verb, what in VERBS.items()))
+        print("\nKeys, options and examples: python -m sweeps --help.")
         return 0
     first, *rest = args.words
     if first == "list":
@@ -133,7 +142,7 @@ def listing(keys: list[str]) -> str:
     lines.append(
         "Times are for one core of this machine, estimated without training: samples to be seen, times what each\n"
         "model takes for one, scaled by a matrix product here; good to a factor of three. What is affordable without\n"
-        "a GPU: python -m sweeps list scale=cpu."
+        "a GPU: python -m sweeps list scale=cpu. What a sweep would run: python -m sweeps NAME --dry-run."
     )
     return "\n\n".join(lines)
 
@@ -154,6 +163,8 @@ def _matching(keys: list[str]) -> list[Sweep]:
 
 
 def _time(hours: float) -> str:
+    if math.isnan(hours):
+        return "unknown"
     return f"{60 * hours:.0f} min" if hours < 1 else f"{hours:.1f} h" if hours < 100 else f"{hours / 24:,.0f} days"
 
 

@@ -12,6 +12,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+import yaml  # type: ignore[import-untyped]
+
+from bench.registry import classes
 from bench.resolve import options
 from sweeps.plan import Run, Sweep
 
@@ -21,11 +24,6 @@ COSTS = {
     **{"lenet5_3x3": (1.2, 0.12), "cifar10_cnn": (3.4, 0.9), "fed2a_cnn": (16, 8.6), "resnet20": (7.7, 3.8)},
     **{"vgg11": (36, 11), "alexnet": (39, 12), "resnet18": (39, 2.7), "googlenet": (54, 2.7)},
     **{"densenet121": (85, 6.3), "vgg16": (0, 500)},
-}
-SIZES = {  # training and test images
-    **{"fmnist": (60_000, 10_000), "mnist": (60_000, 10_000), "cifar10": (50_000, 10_000)},
-    **{"cifar100": (50_000, 10_000), "gtsrb": (34_799, 12_630), "image100": (128_000, 5_000)},
-    **{"emnist_letters": (124_800, 20_800), "emnist_byclass": (697_932, 116_323)},
 }
 PRODUCT = 2.8  # milliseconds of a 512 x 512 product on the machine of COSTS
 PER_RUN, PER_ROUND, PER_UPLOAD = 5.0, 0.01, 0.002  # seconds: starting and loading; the loop
@@ -40,12 +38,14 @@ def hours(sweep: Sweep, speed: float) -> float:
 
 
 def seconds(run: Run) -> float:
-    """One run on the machine of COSTS."""
+    """One run on the machine of COSTS; NaN where nobody timed its model, or its data set does not say its size."""
     words = dict(word.split("=", 1) for word in run.overrides)
     keys = _layers(words["protocol"], words["dataset"], words["scale"]) | words
     model, width = _model(keys)
-    step, sample = (width**2 * cost / 1000 for cost in COSTS[model])
-    train, test = SIZES[run.dataset]
+    step, sample = (width**2 * cost / 1000 for cost in COSTS.get(model, (math.nan, math.nan)))
+    train, test = _size(keys) or (math.nan, math.nan)
+    if math.isnan(step + train):
+        return math.nan
     sample *= (float(keys.get("dataset.resize") or 32) / 32) ** 2
     batch, epochs, rounds = (int(keys[key]) for key in ("batch_size", "epochs", "rounds"))
     steps = epochs if keys.get("local_unit") == "step" else epochs * math.ceil(train / int(keys["clients"]) / batch)
@@ -53,6 +53,14 @@ def seconds(run: Run) -> float:
     training = uploads * (steps * (step + batch * sample) * EXTRA_GRADIENTS.get(words["algo"], 1.0) + PER_UPLOAD)
     evaluation = test * sample / 3 / int(keys.get("eval_every", 1))
     return PER_RUN + rounds * (training + evaluation + PER_ROUND)
+
+
+def _size(keys: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Training and test samples."""
+    given = {key.partition(".")[2]: value for key, value in keys.items() if key.startswith("dataset.")}
+    chosen = {key: yaml.safe_load(value) if isinstance(value, str) else value for key, value in given.items()}
+    size: tuple[int, int] | None = classes("dataset")[keys["dataset"]](**chosen).size
+    return size
 
 
 def speed() -> float:
@@ -71,9 +79,10 @@ def speed() -> float:
 
 @cache
 def _layers(protocol: str, dataset: str, scale: str) -> dict[str, Any]:
-    """The protocol's keys of a data set, groups as model.width."""
+    """The keys of a data set and its protocol, groups as model.width."""
     content = options("protocol")[protocol]
-    layers = [content["datasets"][dataset]]
+    defaults: Mapping[str, Any] = vars(classes("dataset")[dataset])["defaults"]
+    layers = [defaults, content["datasets"][dataset]]
     if scale in ("cpu", "smoke"):
         layers.append(content.get("heavy", {}).get(dataset, {}))
     found: dict[str, Any] = {}

@@ -21,7 +21,7 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState
 
 from bench.errors import Diverged, UserError, of_machine
-from bench.record import load
+from bench.record import read
 from sweeps.plan import find
 from sweeps.queue import ERROR, RECORD, RESULT, Claim, Queue, value
 from sweeps.search import Search
@@ -82,7 +82,7 @@ def benchmark(task: Task) -> Mapping[str, Any]:
 
     store()
     claim, folder = task.claim, task.claim.record
-    earlier = load(folder) if folder is not None and (folder / "config.yaml").exists() else None
+    earlier = read(folder) if folder is not None and (folder / "config.yaml").exists() else None
     folders: list[Path] = []
 
     def begin(folder: Path) -> None:
@@ -100,7 +100,7 @@ def benchmark(task: Task) -> Mapping[str, Any]:
             dataset.load()  # downloads it or says how to get it
         return run(config | {"group": task.group, "command": claim.command}, on_record=begin, on_round=task.on_round)
     except Diverged:
-        result = load(folders[-1]).result
+        result = read(folders[-1]).result
         assert result is not None
         return result
 

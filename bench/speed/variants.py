@@ -26,6 +26,7 @@ from bench.engine.site import Site
 from bench.evaluate import Evaluate
 from bench.flat import Layout, trainable
 from bench.loop import FederatedLoop
+from bench.machine import keep_memory, rare_collections
 from bench.schedule import Rules
 from bench.speed.baselines import floor, plain, trainer
 from bench.speed.work import LR, Data, Round, Workload
@@ -87,7 +88,8 @@ Make = Callable[[nn.Module, Layout, Batches], Engine]
 
 
 def federated(load: Workload, data: Data, make: Make, algo: Algorithm, cores: int = 1) -> Round:
-    """Rounds of the real loop."""
+    """Rounds of the real loop, as bench.run does them."""
+    keep_memory()
     module = Classifier(load.net())
     layout = Layout(module)
     batches = Batches(
@@ -104,7 +106,8 @@ def federated(load: Workload, data: Data, make: Make, algo: Algorithm, cores: in
 
     def run() -> None:
         engine.seconds, begin = 0.0, time.perf_counter()
-        loop.advance()
+        with rare_collections():
+            loop.advance()
         outside[0] = time.perf_counter() - begin - engine.seconds
 
     return Round(run, lambda: outside[0])

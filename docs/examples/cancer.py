@@ -20,6 +20,7 @@ class Cancer(Dataset):
     """569 tumours, each described by 30 numbers; benign or malignant? (UCI Breast Cancer Wisconsin Diagnostic)"""
 
     title = "breast cancer, 30 numbers a sample, bundled with scikit-learn"
+    size, classes = (455, 114), 2  # training and test samples; may be left out, then lists show "?"
     # what a run takes where the command line does not say otherwise
     defaults: ClassVar[Mapping[str, Any]] = {
         "rounds": 20,

@@ -12,14 +12,14 @@ from bench.record import make_folder, write_atomically
 from leaderboards import results
 from leaderboards.audit import markdown as audit_markdown
 from leaderboards.controls import controls
-from leaderboards.ledger import PAPERS, load
+from leaderboards.ledger import load
 from leaderboards.measure import Shelf
 from leaderboards.page import pages
-from leaderboards.page import paper as papers
+from leaderboards.page import paper as one_paper
 from leaderboards.page.boards import Board, boards
-from leaderboards.page.frame import TITLES
 from leaderboards.page.layout import Table, tables
 from leaderboards.page.measured import row
+from leaderboards.papers import Paper, papers
 from leaderboards.results import Result
 from leaderboards.show import measured, printed
 from leaderboards.verdict import Verdict, verdicts
@@ -39,11 +39,11 @@ def build(out: Path, found: Sequence[Result] | None = None) -> str:
     texts["audit.html"] = pages.audit_page()
     texts["claims.csv"] = claims_csv(judged, shelf)
     texts["audit.md"] = f"# Audit of the papers\n\n{audit_markdown()}\n"
-    for paper in PAPERS:
-        mine = [v for v in judged if v.claim.paper == paper]
-        its_boards = [board for board in measured_boards if board.paper == paper]
-        texts[f"{paper}.html"] = papers.paper_page(paper, mine, its_boards, shelf)
-        texts[f"{paper}.md"] = paper_markdown(paper, mine, its_boards)
+    for key, paper in papers().items():
+        mine = [v for v in judged if v.claim.paper == key]
+        its_boards = [board for board in measured_boards if board.paper == key]
+        texts[f"{key}.html"] = one_paper.paper_page(paper, mine, its_boards, shelf)
+        texts[f"{key}.md"] = paper_markdown(paper, mine, its_boards)
     texts["runs.csv"] = runs_csv(measured_boards)
     for name, text in texts.items():
         write_atomically(out / name, text)
@@ -71,9 +71,8 @@ def runs_csv(found: Sequence[Board]) -> str:
     return _csv([head, *lines])
 
 
-def paper_markdown(paper: str, found: Sequence[Verdict], its_boards: Sequence[Board]) -> str:
-    name, title, venue = TITLES[paper]
-    parts = [f"# {name}\n\n{title}. {venue}.", "Each cell: claimed / measured, verdict."]
+def paper_markdown(paper: Paper, found: Sequence[Verdict], its_boards: Sequence[Board]) -> str:
+    parts = [f"# {paper.name}\n\n{paper.title}. {paper.venue}.", "Each cell: claimed / measured, verdict."]
     parts += [f"## {table.where}\n\n{_markdown_table(table)}" for table in tables(found)]
     for board in its_boards:
         goal = f"to {100 * board.target:g} %"

@@ -5,30 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from leaderboards.ledger import PAPERS
 from leaderboards.page.details import badge
 from leaderboards.page.html import Html, el
+from leaderboards.papers import papers
 from leaderboards.verdict import VERDICTS, Verdict
-
-TITLES = {
-    "fedlga": (
-        "FedLGA",
-        "Toward System-Heterogeneity of Federated Learning via Local Gradient Approximation",
-        "IEEE Transactions on Cybernetics 2023",
-    ),
-    "fed2a": ("Fed2A", "Federated Learning Mechanism in Asynchronous and Adaptive Modes", "Electronics 2022"),
-    "fedlc": (
-        "FedLC",
-        "Accelerating Asynchronous Federated Learning in Edge Computing",
-        "IEEE Transactions on Mobile Computing",
-    ),
-    "fedagg": ("FedAgg", "Adaptive Federated Learning with Aggregated Gradients", "arXiv 2303.15799"),
-}
 
 
 def page(title: str, content: object, current: str) -> str:
     """A whole document; everything it needs lies beside it."""
-    names = [("index.html", "Overview"), *((f"{p}.html", TITLES[p][0]) for p in PAPERS)]
+    names = [("index.html", "Overview"), *((f"{p.key}.html", p.name) for p in papers().values())]
     names += [("claims.html", "All claims"), ("audit.html", "Audit")]
     links = [
         el("li", el("a", name, href=href, aria_current="page" if href == current else None)) for href, name in names

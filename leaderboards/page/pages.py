@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from leaderboards.audit import slips
-from leaderboards.ledger import PAPERS
 from leaderboards.page.details import GLYPHS, anchor, badge, css
-from leaderboards.page.frame import TITLES, filter_form, page, scroll, sortable
+from leaderboards.page.frame import filter_form, page, scroll, sortable
 from leaderboards.page.html import Html, el, joined
 from leaderboards.page.layout import dataset, method, metric
+from leaderboards.papers import papers
 from leaderboards.results import Result
 from leaderboards.show import measured
 from leaderboards.verdict import MEASURED, VERDICTS, Verdict
@@ -33,7 +33,7 @@ def overview(found: Sequence[Verdict], runs: Sequence[Result]) -> str:
     judged = sum(v.verdict in MEASURED and bool(v.values) for v in found)
     three = sum(v.seeds >= 3 for v in found)
     figures = [
-        (len(found), "claims of four papers"),
+        (len(found), f"claims of {len(papers())} papers"),
         (judged, "measured by runs"),
         (three, "with three seeds or more"),
         (len(runs), "committed runs"),
@@ -41,9 +41,9 @@ def overview(found: Sequence[Verdict], runs: Sequence[Result]) -> str:
     ]
     tiles = [el("li", el("b", number), el("span", words)) for number, words in figures]
     rows = [_verdict_row(name, counts) for name in VERDICTS]
-    sums = [sum(counts[paper, name] for name in VERDICTS) for paper in PAPERS]
+    sums = [sum(counts[paper, name] for name in VERDICTS) for paper in papers()]
     foot = el("tr", el("th", "All", scope="row"), *(el("td", n, class_="n") for n in (*sums, len(found))), el("td", ""))
-    links = [el("th", el("a", TITLES[paper][0], href=f"{paper}.html"), scope="col", class_="n") for paper in PAPERS]
+    links = [el("th", el("a", p.name, href=f"{p.key}.html"), scope="col", class_="n") for p in papers().values()]
     head = el(
         "tr", el("th", "Verdict", scope="col"), *links, el("th", "All", scope="col", class_="n"), el("th", "It means")
     )
@@ -51,7 +51,7 @@ def overview(found: Sequence[Verdict], runs: Sequence[Result]) -> str:
     return page(
         "Overview",
         joined(
-            el("h1", "What four federated-learning papers claim, and what comes out"),
+            el("h1", "What federated-learning papers claim, and what comes out"),
             el(
                 "p",
                 "Each of their printed numbers has a row, a command that runs it again, and a verdict.",
@@ -75,7 +75,7 @@ def overview(found: Sequence[Verdict], runs: Sequence[Result]) -> str:
 def _bars(counts: Counter[tuple[str, str]]) -> Html:
     """One bar per paper, parts in the colours of the verdicts."""
     bars = []
-    for paper in PAPERS:
+    for paper, about in papers().items():
         total = sum(counts[paper, name] for name in VERDICTS)
         parts = [
             el(
@@ -88,7 +88,7 @@ def _bars(counts: Counter[tuple[str, str]]) -> Html:
             for name in VERDICTS
             if counts[paper, name]
         ]
-        label = el("a", TITLES[paper][0], href=f"{paper}.html")
+        label = el("a", about.name, href=f"{paper}.html")
         bars.append(
             el(
                 "li",
@@ -98,7 +98,7 @@ def _bars(counts: Counter[tuple[str, str]]) -> Html:
                     *parts,
                     class_="bar",
                     role="img",
-                    aria_label=f"{TITLES[paper][0]}: verdicts of {total} claims",
+                    aria_label=f"{about.name}: verdicts of {total} claims",
                 ),
             )
         )
@@ -106,7 +106,7 @@ def _bars(counts: Counter[tuple[str, str]]) -> Html:
 
 
 def _verdict_row(name: str, counts: Counter[tuple[str, str]]) -> Html:
-    numbers = [counts[paper, name] for paper in PAPERS]
+    numbers = [counts[paper, name] for paper in papers()]
     cells = [el("td", number or "–", class_="n") for number in (*numbers, sum(numbers))]
     return el("tr", el("th", badge(name), scope="row"), *cells, el("td", MEANINGS[name], class_="meaning"))
 
@@ -133,14 +133,14 @@ def _claim_row(v: Verdict) -> Html:
         el("td", link, class_="n", data_sort=claimed),
         el("td", measured(v) or "–", class_="n", data_sort=ours),
         el("td", badge(v.verdict)),
-        *(el("td", word) for word in (TITLES[claim.paper][0], claim.where, claim.setting.replace(";", ", "))),
+        *(el("td", word) for word in (papers()[claim.paper].name, claim.where, claim.setting.replace(";", ", "))),
         data_verdict=v.verdict,
     )
 
 
 def audit_page() -> str:
     rows = [
-        el("tr", el("td", TITLES[s.paper][0]), el("td", s.where), el("td", s.says), el("td", s.computed))
+        el("tr", el("td", papers()[s.paper].name), el("td", s.where), el("td", s.says), el("td", s.computed))
         for s in slips()
     ]
     head = el("tr", *map(sortable, ("Paper", "Where", "It says", "Computed")))

@@ -7,25 +7,25 @@ from collections.abc import Sequence
 from leaderboards.measure import Shelf
 from leaderboards.page.boards import Board
 from leaderboards.page.details import GLYPHS, anchor, css, detail
-from leaderboards.page.frame import TITLES, filter_form, page, scroll, sortable
+from leaderboards.page.frame import filter_form, page, scroll, sortable
 from leaderboards.page.html import Html, el, joined
 from leaderboards.page.layout import Table, tables
 from leaderboards.page.measured import section
+from leaderboards.papers import Paper
 from leaderboards.show import TIMES, measured, printed
 from leaderboards.verdict import MEASURED, Verdict
 
 
-def paper_page(paper: str, found: Sequence[Verdict], boards: Sequence[Board], shelf: Shelf) -> str:
-    name, title, venue = TITLES[paper]
+def paper_page(paper: Paper, found: Sequence[Verdict], boards: Sequence[Board], shelf: Shelf) -> str:
     parts = tables(found)
     jump = [el("li", el("a", table.where, href=f"#{_place(table.where)}")) for table in parts]
     if boards:
         jump.append(el("li", el("a", "Learning curves", href="#measured")))
     return page(
-        name,
+        paper.name,
         joined(
-            el("h1", name),
-            el("p", f"{title}. {venue}.", class_="lead"),
+            el("h1", paper.name),
+            el("p", f"{paper.title}. {paper.venue}.", class_="lead"),
             el("ul", *jump, class_="jump", aria_label="On this page"),
             filter_form(found),
             el(
@@ -37,7 +37,7 @@ def paper_page(paper: str, found: Sequence[Verdict], boards: Sequence[Board], sh
             section(boards) if boards else None,
             el("div", el("h2", "Every claim in detail"), *(detail(v, shelf) for v in found), class_="details"),
         ),
-        f"{paper}.html",
+        f"{paper.key}.html",
     )
 
 

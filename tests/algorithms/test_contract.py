@@ -51,7 +51,7 @@ ASYNCHRONOUS = ("asynchronous", "buffered", "buffered, with replacement")
 def composed(*overrides):
     store()
     small = ["dataset=digits", "clients=8", "cohort=3", "rounds=3", "epochs=2", "batch_size=40", "test_samples=64"]
-    return plan([*small, *overrides], multirun=False)[0]
+    return plan([*small, "protocol=none", *overrides], multirun=False)[0]
 
 
 def config(name, *overrides):
@@ -149,7 +149,7 @@ def test_a_module_in_double_is_trained_in_double_and_resumes_bit_for_bit(parts, 
 def test_the_settings_are_what_they_are_called(parts, double):
     def first(setting):
         loop = parts("fedavg", *SETTINGS[setting], double=double).loop
-        loop._dispatch(loop._first())
+        loop._dispatch(loop.first())
         return loop, list(loop.jobs.values())
 
     assert len({job.epochs for job in first("stragglers")[1]}) > 1

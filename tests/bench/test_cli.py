@@ -107,7 +107,7 @@ def test_a_multirun_ends_with_a_table_a_plot_and_how_to_go_on(
 ) -> None:
     drawn: list[Path] = []
     done = [Run(Path("runs/a"), {}, [{"round": 1}], {}, "finished"), Run(Path("runs/b"), {}, [], None, "interrupted")]
-    monkeypatch.setattr("bench.main.load_all", lambda out, group: done)
+    monkeypatch.setattr("bench.main.read_all", lambda out, group: done)
     tables = SimpleNamespace(leaderboard=lambda runs: f"a table of {len(runs)}")
     monkeypatch.setitem(sys.modules, "leaderboards.tables", tables)
     plots = SimpleNamespace(learning_curves=lambda runs, path: drawn.append(path))

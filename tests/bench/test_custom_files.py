@@ -11,7 +11,7 @@ import yaml
 from bench import custom, own_files, registry
 from bench.errors import UserError
 from bench.main import command, plan, store
-from bench.record import load_all
+from bench.record import read_all
 from tests.bench.refusal import assert_refused
 
 ALGO = """
@@ -76,7 +76,7 @@ def jobs(*argv: str) -> list[dict[str, Any]]:
 def test_the_record_names_file_and_class_and_what_was_typed(tmp_path: Path) -> None:
     typed = ["algo=./half.py", "algo.share=0.25", *SMALL]
     assert command(typed) == 0
-    (run,) = load_all(tmp_path / "runs")
+    (run,) = read_all(tmp_path / "runs")
     assert run.config["algo"] == {"name": "half", "_target_": f"{tmp_path}/half.py:Half", "share": 0.25}
     assert run.config["command"] == "python bench.py " + " ".join(typed)
     assert run.result and run.result["algo"] == "half" and run.folder.name.split("-")[2] == "half"
@@ -121,13 +121,13 @@ def test_resume_loads_the_file_again_from_any_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(["algo=./half.py", "dataset=./data.py", "logger=none", "out=there"]) == 0
-    (run,) = load_all(tmp_path / "there")
+    (run,) = read_all(tmp_path / "there")
     (run.folder / "result.json").unlink()
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     assert command([f"resume={run.folder}", "algo=../half.py"]) == 0
-    (again,) = load_all(tmp_path / "there")
+    (again,) = read_all(tmp_path / "there")
     assert run.result and again.result and again.result["weights_sha256"] == run.result["weights_sha256"]
     (run.folder / "result.json").unlink()
     (tmp_path / "half.py").write_text(ALGO.replace("share", "part"))

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bench.main import command
-from bench.record import load_all
+from bench.record import read_all
 from bench.resolve import options
 from tests.bench.own_net import KEYS, NET, SCALAR, SGD, config, perceptron, weights, write
 
@@ -27,7 +27,7 @@ def test_scalar_loss_trains_alike_and_the_record_says_so(tmp_path: Path) -> None
     assert facts["loss"] == "scalar"
     torch.testing.assert_close(own, perceptron(), atol=1e-5, rtol=0)
     assert command(KEYS) == 0
-    (run,) = load_all(tmp_path / "runs")
+    (run,) = read_all(tmp_path / "runs")
     assert run.result
     assert run.result["model"] == {"name": f"{tmp_path}/net.py:Net", "parameters": 4810, "loss": "scalar"}
     assert run.config["model"] == {"name": "custom", "target": f"{tmp_path}/net.py:Net", "args": {}}
@@ -127,10 +127,10 @@ def test_other_ways_to_return_sgd(returned: str) -> None:
 def test_resume_of_a_run_with_a_module_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(SCALAR)
     assert command(KEYS) == 0
-    (run,) = load_all(tmp_path / "runs")
+    (run,) = read_all(tmp_path / "runs")
     (run.folder / "result.json").unlink()
     assert command([f"resume={run.folder}", "model=custom", "model.target=net.py:Net"]) == 0
-    (again,) = load_all(tmp_path / "runs")
+    (again,) = read_all(tmp_path / "runs")
     assert run.result and again.result and run.result["weights_sha256"] == again.result["weights_sha256"]
     (run.folder / "result.json").unlink()
     assert command([f"resume={run.folder}", "model=custom", "model.target=nit.py:Net"]) == 2

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bench.federation import AtomicCheckpoint, Federation, checkpoint_path, quiet, trainer
-from bench.record import Record, load
+from bench.record import Record, read
 
 # isort: split
 from pytorch_lightning.callbacks import ModelCheckpoint
@@ -75,14 +75,14 @@ def test_an_epoch_is_a_round_and_a_row(record):
     loop = FakeLoop(5)
     _, lightning = fit(loop, record)
     assert loop.round == lightning.current_epoch == lightning.global_step == 5
-    assert [row["round"] for row in load(record.folder).rows] == [1, 2, 3, 4, 5]
+    assert [row["round"] for row in read(record.folder).rows] == [1, 2, 3, 4, 5]
     wall = [row["wall_seconds"] for row in record.rows]
     assert wall == sorted(wall) and wall[0] >= 0
 
 
 def test_evaluation_every_so_often_and_at_the_end(record):
     fit(FakeLoop(7), record, eval_every=3)
-    accuracy = [row["test_accuracy"] for row in load(record.folder).rows]
+    accuracy = [row["test_accuracy"] for row in read(record.folder).rows]
     assert [t for t, value in enumerate(accuracy, 1) if not math.isnan(value)] == [3, 6, 7]
 
 
@@ -130,7 +130,7 @@ def test_resume_goes_on_as_if_nothing_had_happened(record, tmp_path):
     assert torch.equal(loop.server["w"], whole.server["w"])
     assert lightning.current_epoch == lightning.global_step == 9
     columns = [name for name in record.rows[0] if name != "wall_seconds"]
-    resumed, straight = load(record.folder).rows, load(other.folder).rows
+    resumed, straight = read(record.folder).rows, read(other.folder).rows
     assert str([[row[c] for c in columns] for row in resumed]) == str([[row[c] for c in columns] for row in straight])
     wall = [row["wall_seconds"] for row in resumed]
     assert wall == sorted(wall)

@@ -14,7 +14,7 @@ from bench import run as module
 from bench.assemble import build
 from bench.main import plan, store
 from bench.progress import roughly
-from bench.record import load_all
+from bench.record import read_all
 from bench.run import run
 
 SMALL = ["dataset=digits", "clients=6", "cohort=3", "rounds=4", "logger=none"]
@@ -113,9 +113,9 @@ def test_a_long_run_says_so_and_a_short_one_is_quiet(tmp_path, monkeypatch, caps
     assert line + "scale=cpu takes about 9 min\n" in capsys.readouterr().out
     run(made)
     assert "forecast" not in capsys.readouterr().out
-    seconds = sorted(found.result["forecast"]["seconds"] for found in load_all(tmp_path))
+    seconds = sorted(found.result["forecast"]["seconds"] for found in read_all(tmp_path))
     assert seconds == [59.0, 25000.0]
-    assert all(found.result["peak_memory_bytes"] > 1e8 for found in load_all(tmp_path))
+    assert all(found.result["peak_memory_bytes"] > 1e8 for found in read_all(tmp_path))
 
 
 def test_a_resumed_run_goes_by_what_was_found_when_it_began(tmp_path, monkeypatch, capsys):
@@ -124,7 +124,7 @@ def test_a_resumed_run_goes_by_what_was_found_when_it_began(tmp_path, monkeypatc
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(module, "_fit", lambda *_: exec("raise KeyboardInterrupt"))
         run(made)
-    (stopped,) = load_all(tmp_path)
+    (stopped,) = read_all(tmp_path)
     monkeypatch.setattr(forecast, "measure", lambda config, parts: a_forecast(1.0))
     capsys.readouterr()
     result = run(stopped.config, resume=stopped.folder)

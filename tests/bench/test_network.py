@@ -40,7 +40,7 @@ def test_after_a_lost_upload_the_device_goes_on_from_its_own_model(lose):
 def test_lost_work_counts_in_steps_and_rates(lose):
     """SCAFFOLD divides by the rates since the model was received: two steps, so c_0 is the mean of both gradients."""
     lose(("upload", 0, 0, 0))
-    trace = run("scaffold", clients=1, concurrency=1, buffer=1)
+    trace = run("scaffold", clients=1, concurrency=1, buffer=1, devices={"loss": 0.5})
     assert_close(trace.clients["c"][0], ((W0 - B[0]) + (step(W0, 0) - B[0])) / 2)
 
 
@@ -64,7 +64,7 @@ def test_a_method_that_retransmits_sends_again_until_it_arrives(lose):
             return {**server, "w": server["w"] + updates.weight @ updates.delta}
 
     lose(("upload", 0, 0, 0), ("upload", 0, 0, 1))
-    rows = run(Again(), clients=1, concurrency=1, buffer=1).rows
+    rows = run(Again(), clients=1, concurrency=1, buffer=1, devices={"loss": 0.5}).rows
     assert rows[-1]["virtual_seconds"] == 1 + 2 * 1.0  # the second of work, two timeouts of a second
     assert rows[-1]["bytes_up"] == 3 * 4 * 2
     assert rows[-1]["gradient_evaluations"] == 1

@@ -12,7 +12,7 @@ from bench.assemble import build
 from bench.errors import UserError
 from bench.loop import FederatedLoop
 from bench.main import plan, store
-from bench.record import load, load_all
+from bench.record import read, read_all
 from bench.run import run
 
 TRACE = (2 * 2 + 1) * 4810 + 3  # numbers of a round: three models and two gradients of the perceptron, and counts
@@ -53,7 +53,7 @@ def interrupted(out, monkeypatch, algo, round):
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         stop_at(patch, algo, round)
         run(config(out))
-    (found,) = load_all(out)
+    (found,) = read_all(out)
     assert found.status == "interrupted"
     return found
 
@@ -140,7 +140,7 @@ def test_a_run_that_is_stopped_in_its_pre_run_resumes(tmp_path, monkeypatch, mad
 
 def test_replay_makes_the_pre_run_itself_and_leaves_nothing(tmp_path, made, capsys):
     run(config(tmp_path / "runs"))
-    (found,) = load_all(tmp_path / "runs")
+    (found,) = read_all(tmp_path / "runs")
     before = {file.name for file in found.folder.iterdir()}
     assert replay.main([str(found.folder)]) == 0
     assert "identical" in capsys.readouterr().out
@@ -160,6 +160,6 @@ def test_a_full_disk_is_said_in_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(prerun, "_write", full)
     with pytest.raises(UserError, match=r"prerun\.bin: No space left"):
         run(config(tmp_path / "runs"))
-    (found,) = load_all(tmp_path / "runs")
+    (found,) = read_all(tmp_path / "runs")
     assert not list(found.folder.glob("prerun.bin*"))
-    assert load(found.folder).status == "interrupted"
+    assert read(found.folder).status == "interrupted"

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from bench.errors import UserError
-from bench.record import COLUMNS, Record, load, load_all
+from bench.record import COLUMNS, Record, read, read_all
 
 
 def config(tmp_path, **changes):
@@ -41,7 +41,7 @@ def test_rows_come_back_as_written_and_are_flushed(tmp_path):
     record = Record.create(config(tmp_path))
     record.append(row(1, test_accuracy=None, train_loss=0.1 + 0.2, kappa=1e-17))
     record.append(row(2, train_loss=math.nan, kappa=None))
-    first, second = load(record.folder).rows
+    first, second = read(record.folder).rows
     assert math.isnan(first["test_accuracy"])
     assert first["train_loss"] == 0.1 + 0.2
     assert first["kappa"] == 1e-17
@@ -56,7 +56,7 @@ def test_rows_come_back_as_written_and_are_flushed(tmp_path):
 def test_numpy_numbers_are_written_as_numbers(tmp_path):
     record = Record.create(config(tmp_path))
     record.append(row(1, train_loss=np.float64(0.25)))
-    assert load(record.folder).rows[0]["train_loss"] == 0.25
+    assert read(record.folder).rows[0]["train_loss"] == 0.25
 
 
 def test_the_first_row_fixes_the_columns(tmp_path):
@@ -68,16 +68,16 @@ def test_the_first_row_fixes_the_columns(tmp_path):
 
 def test_status_follows_the_life_of_a_run(tmp_path):
     record = Record.create(config(tmp_path))
-    assert load(record.folder).status == "running"
+    assert read(record.folder).status == "running"
     record.append(row(1))
     record.close()
-    assert load(record.folder).status == "interrupted"
-    assert load(record.folder).result is None
+    assert read(record.folder).status == "interrupted"
+    assert read(record.folder).result is None
     again = Record.reopen(record.folder)
-    assert load(record.folder).status == "running"
+    assert read(record.folder).status == "running"
     again.finish({"final_accuracy": 0.5, "loss": math.nan, "data": {"train": 3}})
     again.close()
-    run = load(record.folder)
+    run = read(record.folder)
     assert run.status == "finished"
     assert run.result == {"final_accuracy": 0.5, "loss": None, "data": {"train": 3}}
     assert json.loads((record.folder / "result.json").read_text()) == run.result
@@ -95,7 +95,7 @@ record._csv.write("3,0.1,0."); record._csv.flush()
 os.kill(os.getpid(), signal.SIGKILL)
 """
     assert subprocess.run([sys.executable, "-c", code]).returncode == -signal.SIGKILL
-    (run,) = load_all(tmp_path / "runs")
+    (run,) = read_all(tmp_path / "runs")
     assert run.status == "interrupted"
     assert [r["test_accuracy"] for r in run.rows] == [0.5, 0.6]
 
@@ -122,9 +122,9 @@ def test_truncate_to_nothing_starts_a_new_file(tmp_path):
     record = Record.create(config(tmp_path))
     record.append(row(1, kappa=1.0))
     record.truncate(0)
-    assert load(record.folder).rows == []
+    assert read(record.folder).rows == []
     record.append(row(1, other=2.0))
-    assert load(record.folder).rows[0]["other"] == 2.0
+    assert read(record.folder).rows[0]["other"] == 2.0
 
 
 def test_a_checkpoint_ahead_of_the_rows_is_refused(tmp_path):
@@ -149,14 +149,14 @@ def test_other_folders_are_not_runs(tmp_path, content):
     if content is not None:
         (tmp_path / "config.yaml").write_text(content)
     with pytest.raises(UserError, match="is not the folder of a run"):
-        load(tmp_path)
+        read(tmp_path)
 
 
-def test_load_all_is_in_the_order_of_creation_and_picks_a_group(tmp_path):
-    assert load_all(tmp_path / "runs") == []
+def test_read_all_is_in_the_order_of_creation_and_picks_a_group(tmp_path):
+    assert read_all(tmp_path / "runs") == []
     made = [Record.create(config(tmp_path, group=group)).folder for group in (None, "a", "a", *"bcdef")]
-    assert [run.folder for run in load_all(tmp_path / "runs")] == made
-    assert [run.folder for run in load_all(tmp_path / "runs", group="a")] == made[1:3]
+    assert [run.folder for run in read_all(tmp_path / "runs")] == made
+    assert [run.folder for run in read_all(tmp_path / "runs", group="a")] == made[1:3]
 
 
 def test_an_output_folder_that_cannot_be_made_is_a_users_error(tmp_path):

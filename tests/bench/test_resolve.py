@@ -149,6 +149,8 @@ def test_scale_auto_takes_what_a_protocol_marks_as_heavy(monkeypatch: pytest.Mon
 def test_protocols_set_only_what_exists(name: str) -> None:
     content = resolve.options("protocol")[name]
     assert content["name"] == name
+    about = {"name", "paper", "title", "venue", "methods", "own", "home", "common"}
+    assert set(content) <= about | {"datasets", "algo", "heavy"}
     known = {f.name for f in fields(Keys)} | {"partition", "model", "devices", "dataset", "algo"}
     algos = dict(content.get("algo", {}))
     for dataset, values in [*content.get("datasets", {}).items(), *content.get("heavy", {}).items()]:

@@ -6,6 +6,7 @@ import math
 import os
 import signal
 import sys
+import weakref
 from contextlib import nullcontext
 
 import pytest
@@ -15,7 +16,7 @@ from bench import run as module
 from bench.errors import UserError
 from bench.federation import checkpoint_path
 from bench.main import plan, store
-from bench.record import TIMES, load, load_all
+from bench.record import TIMES, read, read_all
 from bench.run import run
 
 
@@ -56,9 +57,28 @@ def without_times(rows):
     return str([{key: value for key, value in row.items() if key not in TIMES} for row in rows])
 
 
+def test_a_process_keeps_nothing_of_its_earlier_runs(tmp_path, monkeypatch):
+    build, loops = module.build, []
+
+    def built(*arguments):
+        parts = build(*arguments)
+        loops.append(weakref.ref(parts.loop))
+        return parts
+
+    monkeypatch.setattr(module, "build", built)
+    gone = []
+    gc.disable()  # as if Python did not find it worthwhile
+    try:
+        for _ in range(2):
+            run(config(tmp_path, "algo=fedavg", "rounds=1"), on_record=lambda _: gone.append(loops[0]() is None))
+    finally:
+        gc.enable()
+    assert gone == [False, True]
+
+
 def test_the_result_says_what_was_done(tmp_path, capsys):
     result = run(config(tmp_path, "algo=fedavg", "target=0.15", "seed=4", "eval_every=2") | {"group": "g"})
-    (found,) = load_all(tmp_path / "runs", group="g")
+    (found,) = read_all(tmp_path / "runs", group="g")
     assert found.status == "finished" and found.result == result
     assert json.loads((found.folder / "result.json").read_text()) == result
     rows = found.rows
@@ -111,16 +131,16 @@ def test_an_interrupted_run_is_readable_and_resumes_to_the_same_end(tmp_path, mo
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         advancing(patch, lambda loop: signal.raise_signal(number) if loop.round == 3 else None)
         run(config(tmp_path, f"algo={algo}"))
-    (stopped,) = load_all(tmp_path / "runs")
+    (stopped,) = read_all(tmp_path / "runs")
     assert stopped.status == "interrupted" and len(stopped.rows) == 4
     assert checkpoint_path(stopped.folder).exists()
     assert f"python bench.py resume={stopped.folder}" in capfd.readouterr().out
     assert [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)] == before
     result = run(stopped.config, resume=stopped.folder)
     assert result["weights_sha256"] == whole["weights_sha256"]
-    (reference,) = load_all(tmp_path / "whole" / "runs")
-    assert without_times(load(stopped.folder).rows) == without_times(reference.rows)
-    assert len(load_all(tmp_path / "runs")) == 1
+    (reference,) = read_all(tmp_path / "whole" / "runs")
+    assert without_times(read(stopped.folder).rows) == without_times(reference.rows)
+    assert len(read_all(tmp_path / "runs")) == 1
 
 
 def test_a_second_ctrl_c_stops_at_once_and_the_run_starts_over(tmp_path, monkeypatch):
@@ -133,10 +153,10 @@ def test_a_second_ctrl_c_stops_at_once_and_the_run_starts_over(tmp_path, monkeyp
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         advancing(patch, twice)
         run(config(tmp_path))
-    (stopped,) = load_all(tmp_path / "runs")
+    (stopped,) = read_all(tmp_path / "runs")
     assert len(stopped.rows) == 2 and not checkpoint_path(stopped.folder).exists()
     assert run(stopped.config, resume=stopped.folder)["weights_sha256"] == whole["weights_sha256"]
-    assert [row["round"] for row in load(stopped.folder).rows] == [1, 2, 3, 4, 5, 6]
+    assert [row["round"] for row in read(stopped.folder).rows] == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_signal_in_the_last_round_does_not_matter(tmp_path, monkeypatch):
@@ -152,7 +172,7 @@ def test_an_error_keeps_the_rows_and_frees_the_record(tmp_path, monkeypatch):
     advancing(monkeypatch, fail)
     with pytest.raises(RuntimeError, match="boom"):
         run(config(tmp_path))
-    (found,) = load_all(tmp_path / "runs")
+    (found,) = read_all(tmp_path / "runs")
     assert found.status == "interrupted" and len(found.rows) == 2
 
 
@@ -174,7 +194,7 @@ def test_garbage_is_collected_rarely_while_a_run_goes_on_and_as_before_when_it_i
 
 def test_a_finished_run_is_not_run_again(tmp_path):
     run(config(tmp_path, "rounds=1"))
-    (found,) = load_all(tmp_path / "runs")
+    (found,) = read_all(tmp_path / "runs")
     with pytest.raises(UserError, match="finished already"):
         run(found.config, resume=found.folder)
 
@@ -189,7 +209,7 @@ def test_wandb_stays_offline_silent_and_inside_the_folder(tmp_path, monkeypatch,
     out, err = capfd.readouterr()
     assert "wandb:" not in out + err and "W&B" not in out + err
     assert not list((tmp_path / "home").iterdir()) and not list((tmp_path / "here").iterdir())
-    (found,) = load_all(tmp_path / "runs")
+    (found,) = read_all(tmp_path / "runs")
     (log,) = found.folder.glob(f"wandb/offline-run-*/run-{found.id}.wandb")
     content = log.read_bytes()
     for text in (found.id, "many", "test_accuracy", "weights_sha256", result["weights_sha256"], "batch_size"):

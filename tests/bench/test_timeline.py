@@ -6,14 +6,14 @@ from pathlib import Path
 from bench import timeline
 from bench.__main__ import main
 from bench.main import command
-from bench.record import load_all
+from bench.record import read_all
 from bench.timeline import SHOWN, Log, _aggregations, chosen, until
 
 
 def test_a_runs_jobs_are_logged_and_drawn(capsys):
     keys = ["algo=fedasync", "clients=6", "cohort=3", "rounds=2", "devices.up=0.1", "devices.loss=0.3"]
     assert command([*keys, "logger=none"]) == 0
-    (run,) = load_all(Path("runs"))
+    (run,) = read_all(Path("runs"))
     jobs = Log(run.folder).read()
     arrived = [job for job in jobs if job["outcome"] == "arrived"]
     assert len(arrived) == 12

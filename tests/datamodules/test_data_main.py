@@ -36,7 +36,8 @@ def test_unknown_verbs_and_data_sets_get_the_nearest(capsys):
 def test_fetch_says_where_it_is_or_why_it_cannot_be_had(capsys):
     assert main(["fetch", "image100", "digits"]) == 2
     shown = capsys.readouterr()
-    assert shown.out == "digits: sklearn (bundled)\n", "the others are fetched all the same"
+    there = "digits: sklearn (bundled); next: python bench.py dataset=digits\n"
+    assert shown.out == there, "the others are fetched all the same"
     assert "IMAGE-100 cannot be downloaded: point FEDBENCH_DATA" in shown.err and "dataset=digits" in shown.err
 
 

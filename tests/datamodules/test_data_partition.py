@@ -1,12 +1,14 @@
 """What each partition promises, for any labels and any number of clients."""
 
 import re
+from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from bench import registry
 from datamodules.base import DataError
 from datamodules.clusters import Clusters
 from datamodules.partition import Classes, Dirichlet, Iid, Shards
@@ -41,6 +43,14 @@ def split(partition, labels, clients, seed=0):
 
 def sizes(parts):
     return np.array([len(part) for part in parts])
+
+
+@pytest.mark.parametrize("name", registry.classes("partition"))
+def test_a_partition_found_in_the_packages_deals_what_is_there(name):
+    """Also one that is not named below."""
+    labels = np.random.default_rng(1).permutation(np.repeat(np.arange(20), 500))
+    parts = split(registry.classes("partition")[name](), labels, 6)
+    assert any((a[: len(b)] != b[: len(a)]).any() for a, b in combinations(parts, 2))
 
 
 @quick
@@ -222,7 +232,7 @@ def test_classes_are_not_always_the_same_pairs():
 
 
 def test_dirichlet_alpha_is_skew():
-    labels = np.repeat(np.arange(10), 1000)
+    labels = np.repeat(np.arange(20), 500)
 
     def largest_share(alpha):
         parts = split(Dirichlet(alpha=alpha), labels, 20)

@@ -11,7 +11,7 @@ import pytest
 
 from bench import budget
 from bench.main import command
-from bench.record import Record, load, load_all
+from bench.record import Record, read, read_all
 
 ROOT = Path(__file__).parents[2]
 CKPT = "checkpoints/last.ckpt"
@@ -64,7 +64,7 @@ def test_a_full_disk_ends_a_run_in_a_sentence_and_it_can_go_on(name, small, caps
     if name == "metrics.csv":
         (run / name).unlink()  # reading /dev/full never ends
     assert f"Cannot write {run / name.removesuffix('.tmp')}: No space left on device" in sentence
-    assert load_all(Path("runs"))[0].status == "interrupted"
+    assert read_all(Path("runs"))[0].status == "interrupted"
     rows = {"metrics.csv": 0, f"{CKPT}.tmp": 1, "result.json.tmp": 4}[name]
     assert len(Record.reopen(run).rows) == rows
     assert not list(run.rglob("*.tmp"))
@@ -93,14 +93,14 @@ def test_no_room_after_some_rounds_keeps_them_and_resume_goes_on(small, tmp_path
     keys = [*small, "checkpoint_seconds=1000", "rounds=30", f"out={tmp_path / 'runs'}"]
     done = python(code, *keys, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
     assert done.returncode == 2, done.stderr
-    (run,) = load_all(tmp_path / "runs")
+    (run,) = read_all(tmp_path / "runs")
     kept = len(run.rows)
     assert 2 < kept < 30 and run.status == "interrupted"
     sentence = one_error(done.stderr)
     assert f"Cannot write {run.folder}/" in sentence and f"File too large; {kept} rounds are kept" in sentence
     assert f"python bench.py resume={run.folder}" in sentence
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
-    assert command([f"resume={run.folder}"]) == 0 and len(load(run.folder).rows) == 30
+    assert command([f"resume={run.folder}"]) == 0 and len(read(run.folder).rows) == 30
 
 
 def test_an_unwritable_folder_in_a_process_of_its_own(tmp_path):

@@ -8,7 +8,7 @@ import yaml
 
 from bench.federation import checkpoint_path
 from bench.main import command
-from bench.record import Record, load
+from bench.record import Record, read
 
 
 def edit(**changes):
@@ -91,8 +91,8 @@ def test_a_damaged_or_foreign_run_is_not_resumed(name, runs, refused):
 
 def test_what_is_not_damaged_is_resumed(runs):
     assert command(["resume=runs/stopped", "algo=fedavg", "lr=0.1", "model=mlp", "scale=auto"]) == 0
-    result = load(runs / "stopped").result
-    assert result["weights_sha256"] == load(runs / "finished").result["weights_sha256"]
+    result = read(runs / "stopped").result
+    assert result["weights_sha256"] == read(runs / "finished").result["weights_sha256"]
 
 
 def test_a_run_that_is_going_on_is_not_resumed(runs, refused):

@@ -10,16 +10,16 @@ from torch import nn
 
 from bench.assemble import build
 from bench.main import command, plan, store
-from bench.record import load_all
+from bench.record import read_all
 
 ROOT = Path(__file__).parents[2]
 
 
 def bench(*words):
     """Runs one benchmark and returns its record."""
-    before = {run.folder for run in load_all(Path("runs"))} if Path("runs").exists() else set()
+    before = {run.folder for run in read_all(Path("runs"))} if Path("runs").exists() else set()
     assert command([*words, "logger=none"]) == 0
-    (new,) = [run for run in load_all(Path("runs")) if run.folder not in before]
+    (new,) = [run for run in read_all(Path("runs")) if run.folder not in before]
     return new
 
 
@@ -89,7 +89,7 @@ def test_a_multirun_ends_with_a_table_and_a_picture(capsys):
     (picture,) = Path("runs").glob("curves-*.png")
     assert str(picture) in printed
     assert picture.stat().st_size > 10_000
-    assert len(load_all(Path("runs"))) == 4
+    assert len(read_all(Path("runs"))) == 4
 
 
 def test_started_without_the_environment_bench_says_what_to_do(tmp_path):
@@ -124,7 +124,7 @@ def test_a_multirun_with_a_diverged_run_still_ends_with_its_table(capsys):
     (line,) = [line for line in out.splitlines() if "lr=1e+30" in line and "diverged" in line]
     assert "diverged (1 of 1)" in line
     assert "never" in line
-    runs = {run.config["lr"]: run.result for run in load_all(Path("runs"))}
+    runs = {run.config["lr"]: run.result for run in read_all(Path("runs"))}
     assert runs[1e30]["diverged"]["round"] == 1
     assert runs[1e30]["final_accuracy"] is None
     assert runs[0.1]["final_accuracy"] > 0

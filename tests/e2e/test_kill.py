@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from bench.main import command
-from bench.record import TIMES, load, load_all
+from bench.record import TIMES, read, read_all
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = 60
@@ -53,7 +53,7 @@ def whole(tmp_path_factory):
         if setting not in made:
             out = tmp_path_factory.mktemp("whole")
             assert command(words(setting, out)) == 0
-            (made[setting],) = load_all(out)
+            (made[setting],) = read_all(out)
         return made[setting]
 
     return get
@@ -82,14 +82,14 @@ def kill_and_resume(setting, whole, out):
         process.kill()
         process.wait()
     assert process.returncode == -signal.SIGKILL, "the run ended before it was killed"
-    (killed,) = load_all(out)
+    (killed,) = read_all(out)
     assert killed.status == "interrupted", f"finished before the kill at {moment} s"
     assert killed.rows
     assert (killed.folder / "checkpoints" / "last.ckpt").exists()
     state = torch.load(killed.folder / "checkpoints" / "last.ckpt", weights_only=True)["federation"]["loop"]
     assert without_times(killed) == without_times(reference)[: len(killed.rows)]
     assert command([f"resume={killed.folder}"]) == 0
-    resumed = load(killed.folder)
+    resumed = read(killed.folder)
     assert resumed.result["weights_sha256"] == reference.result["weights_sha256"], f"killed after {moment} s"
     assert without_times(resumed) == without_times(reference), f"killed after {moment} s"
     timeline = [(run.folder / "timeline.csv").read_text() for run in (resumed, reference)]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bench.main import command
-from bench.record import load_all
+from bench.record import read_all
 
 pytestmark = pytest.mark.data
 SHORT = ["dataset=fmnist", "protocol=fedlga", "rounds=30", "local_unit=step", "lr=0.01", "normalise=true"]
@@ -13,7 +13,7 @@ SHORT = ["dataset=fmnist", "protocol=fedlga", "rounds=30", "local_unit=step", "l
 
 def test_fedlga_and_fedavg_learn_fashion_mnist_on_the_same_clients_and_stragglers():
     assert command(["-m", "algo=fedlga,fedavg", *SHORT, "logger=none"]) == 0
-    runs = {run.result["algo"]: run for run in load_all(Path("runs"))}
+    runs = {run.result["algo"]: run for run in read_all(Path("runs"))}
     for run in runs.values():
         assert run.result["final_accuracy"] > 0.6
         assert run.result["data"]["train"] == 60_000

@@ -6,7 +6,7 @@ import pytest
 
 from bench import resolve
 from bench.main import command
-from bench.record import load_all
+from bench.record import read_all
 
 HEAVY = {"image100"}  # VGG-16 on 144 pixels
 CASES = [
@@ -20,7 +20,7 @@ CASES = [
 def test_every_protocol_runs_on_every_data_set_it_covers(protocol, dataset):
     keys = ["algo=fedavg", f"dataset={dataset}", f"protocol={protocol}", "scale=smoke", "dataset.source=synthetic"]
     assert command([*keys, "logger=none"]) == 0
-    (run,) = load_all(Path("runs"))
+    (run,) = read_all(Path("runs"))
     assert run.result["protocol"] == protocol
     assert run.result["scale"] == "smoke"
     assert run.result["data"]["source"].startswith("synthetic")

@@ -16,7 +16,7 @@ from bench.errors import UserError
 from bench.flat import Layout
 from bench.main import command
 from bench.models import deep
-from bench.record import load_all
+from bench.record import read_all
 
 LARGE = Work(together=64, steps=10**6)
 
@@ -106,7 +106,7 @@ def test_the_choice_is_printed_and_recorded_and_a_replay_keeps_it(capsys, monkey
     assert command(["rounds=1", "clients=4", "cohort=2", "logger=none"]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("engine")]
     assert line == "engine     chain (the model is a chain of known layers)"
-    (run,) = load_all(Path("runs"))
+    (run,) = read_all(Path("runs"))
     assert run.config["engine"]["name"] == "chain"
     assert (run.result["engine"], run.result["engine_why"]) == ("chain", "the model is a chain of known layers")
     asked = []
@@ -119,13 +119,13 @@ def test_the_choice_is_printed_and_recorded_and_a_replay_keeps_it(capsys, monkey
 
 def test_a_resumed_run_goes_on_with_its_engine_whatever_auto_would_say_now(capsys):
     assert command(["rounds=2", "clients=4", "cohort=2", "engine=eager", "logger=none"]) == 0
-    (run,) = load_all(Path("runs"))
+    (run,) = read_all(Path("runs"))
     (run.folder / "result.json").unlink()
     for given in ("engine=cohort", "engine=chain"):
         assert command([f"resume={run.folder}", given]) == 2
         assert "was run with engine=eager" in capsys.readouterr().err
     assert command([f"resume={run.folder}", "engine=auto"]) == 0
-    (again,) = load_all(Path("runs"))
+    (again,) = read_all(Path("runs"))
     assert again.result["engine"] == "eager"
     assert again.result["weights_sha256"] == run.result["weights_sha256"]
     assert yaml.safe_load((run.folder / "config.yaml").read_text())["engine"]["name"] == "eager"

@@ -19,7 +19,7 @@ from bench.engine.shared import Arena
 from bench.errors import UserError
 from bench.loop import FederatedLoop
 from bench.main import command, plan, store
-from bench.record import TIMES, Record, load
+from bench.record import TIMES, Record, read
 from bench.run import run
 
 ROOT = Path(__file__).parents[2]
@@ -264,7 +264,7 @@ def test_a_run_goes_on_with_another_number_of_workers(monkeypatch):
     (folder,) = Path("stopped").iterdir()
     assert command([f"resume={folder}", "engine.workers=0"]) == 2
     assert command([f"resume={folder}", "engine.workers=2"]) == 0
-    found = load(folder).result
+    found = read(folder).result
     assert found["weights_sha256"] == expected["weights_sha256"]
     assert (found["workers"], expected["workers"]) == (2, 1)
     assert replay.main([str(folder)]) == 0

@@ -74,7 +74,7 @@ def test_a_run_of_a_plan_becomes_a_small_file_named_by_its_config(finished, tmp_
 
 def test_the_name_depends_on_what_shapes_training_and_on_nothing_else(finished):
     names = [
-        results.name_of(record.load(finished(*TABLE_V, *more)).config)
+        results.name_of(record.read(finished(*TABLE_V, *more)).config)
         for more in ([], ["checkpoint_seconds=5"], ["logger=none"], ["seed=3"], ["lr=0.1"], ["algo=fedprox"])
     ]
     assert names[0] == names[1] == names[2]
@@ -133,23 +133,23 @@ def test_a_run_of_no_plan_is_refused(finished, tmp_path):
 )
 def test_what_may_not_last_is_refused(finished, changes, reason):
     with pytest.raises(UserError, match=reason):
-        refuse(record.load(finished(*TABLE_V, **changes)))
+        refuse(record.read(finished(*TABLE_V, **changes)))
 
 
 def test_begun_by_uncommitted_code_is_refused_too(finished):
     folder = finished(*TABLE_V)
     rewrite(folder, git_revision=f"{REVISION}-dirty")
     with pytest.raises(UserError, match="not committed"):
-        refuse(record.load(folder))
+        refuse(record.read(folder))
 
 
 def test_smoke_scale_and_unfinished_runs_are_refused(finished):
     with pytest.raises(UserError, match="scale=smoke"):
-        refuse(record.load(finished(*TABLE_V[:3], "scale=smoke")))
+        refuse(record.read(finished(*TABLE_V[:3], "scale=smoke")))
     folder = finished(*TABLE_V)
     (folder / "result.json").unlink()
     with pytest.raises(UserError, match=r"interrupted: only a finished run .* resume="):
-        refuse(record.load(folder))
+        refuse(record.read(folder))
 
 
 def test_nothing_is_written_if_one_of_several_is_refused(finished, tmp_path):

@@ -18,9 +18,8 @@ from sweeps.plan import find
 CLAIMS = {claim.id: claim for claim in load()}
 
 
-def test_each_of_the_626_claims_has_a_command_or_a_reason():
+def test_each_claim_has_a_command_or_a_reason():
     recipes = [recipe(claim) for claim in load()]
-    assert len(recipes) == 626
     for r in recipes:
         assert r.runs or r.reason, r.claim.id
         assert all(run.startswith("python bench.py ") or r.scale is None for run in r.runs), r.claim.id

@@ -16,18 +16,19 @@ from leaderboards.verdict import verdicts as judged
 
 TABLE_3 = {"fmnist": (206_592, 3_413_770), "cifar10": (829_184, 9_574_154), "gtsrb": (209_792, 2_403_499)}
 FED2A_D = {"fmnist": 7, "cifar10": 8, "gtsrb": 8}
+FOUR = ("fedlga", "fed2a", "fedlc", "fedagg")
 
 
 @pytest.fixture(scope="module")
 def verdicts():
-    """By arithmetic alone, whatever models exist."""
+    """Of the first four papers, by arithmetic alone, whatever models exist."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(own, "layers", lambda protocol: {})
-        return {v.id: v for v in judged(load(), found=())}
+        return {v.id: v for v in judged([c for c in load() if c.paper in FOUR], found=())}
 
 
 def test_there_is_one_plain_verdict_per_claim(verdicts):
-    assert list(verdicts) == [claim.id for claim in load()]
+    assert list(verdicts) == [claim.id for claim in load() if claim.paper in FOUR]
     counts = Counter((v.claim.paper, v.verdict) for v in verdicts.values())
     assert {type(v.verdict) for v in verdicts.values()} == {str}
     assert sum(n for (_, verdict), n in counts.items() if verdict in ("consistent", "inconsistent")) == 156

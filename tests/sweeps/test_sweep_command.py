@@ -1,6 +1,7 @@
 """python -m sweeps: what it prints, what it runs, how it stops, and what it leaves behind."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from optuna.trial import TrialState
 
 from bench.errors import UserError
-from bench.record import load, load_all
+from bench.record import read, read_all
 from sweeps import __main__ as command
 from sweeps import results
 from sweeps.drive import Drive, best
@@ -75,6 +76,7 @@ def test_the_estimate_grows_with_rounds_samples_and_model():
     assert run() == pytest.approx(by_hand)
     assert run("rounds=200") == pytest.approx(2 * run() - 5)
     assert run("cohort=100") > 4 * run() and run("model=vgg11") > 5 * run()
+    assert math.isnan(run("model=custom"))  # nobody timed it
     sweep = find("fedagg/fig12")
     assert hours(sweep, 2.0) == pytest.approx(2 * hours(sweep, 1.0))
 
@@ -87,7 +89,7 @@ def test_a_trial_is_one_benchmark_record_of_the_sweeps_group():
     chosen = options("fedagg/equal_rate", *SMALL, "rounds=2", "seed=3", "method=fedavg", "setting=dist=IID;eta=0.0[13]")
     worker = Worker(chosen)
     assert worker.work() == 0
-    runs = load_all(Path("runs"), "fedagg/equal_rate")
+    runs = read_all(Path("runs"), "fedagg/equal_rate")
     assert [run.config["lr"] for run in runs] == [0.01, 0.03] and all(run.result["rounds"] == 2 for run in runs)
     assert runs[0].config["command"].startswith("python bench.py algo=fedavg dataset=mnist protocol=fedagg")
     trials = worker.queue.trials()
@@ -111,11 +113,11 @@ def test_a_stopped_trial_goes_on_from_its_checkpoint(monkeypatch):
     monkeypatch.setattr(worker.queue, "watch", stop)
     assert worker.work() == 130
     (trial,) = worker.queue.trials()
-    assert trial.state == TrialState.WAITING and load(Path(trial.user_attrs[RECORD])).status == "interrupted"
+    assert trial.state == TrialState.WAITING and read(Path(trial.user_attrs[RECORD])).status == "interrupted"
     kept = (Path(trial.user_attrs[RECORD]) / "metrics.csv").read_text().splitlines()
     assert len(kept) == 4
     assert Worker(chosen).work() == 0
-    (run,) = load_all(Path("runs"))
+    (run,) = read_all(Path("runs"))
     assert run.result["rounds"] == 6 and (run.folder / "metrics.csv").read_text().splitlines()[:4] == kept
 
 
@@ -212,12 +214,12 @@ def test_ctrl_c_ends_cleanly_and_the_repeated_command_goes_on():
     out = first.communicate(timeout=60)[0]
     assert first.returncode == 130 and "To go on: python -m sweeps fedagg/equal_rate" in out
     (folder,) = Path("runs").glob("2*")
-    assert load(folder).status == "interrupted"
+    assert read(folder).status == "interrupted"
     (folder / "config.yaml").write_text((folder / "config.yaml").read_text().replace("rounds: 3000", "rounds: 60"))
     second = run_command(*words, stdout=subprocess.PIPE)
     out = second.communicate(timeout=120)[0]
     assert second.returncode == 0 and "1/1 finished" in out
-    assert [run.result["rounds"] for run in load_all(Path("runs"))] == [60]
+    assert [run.result["rounds"] for run in read_all(Path("runs"))] == [60]
 
 
 @pytest.mark.slow
@@ -225,7 +227,7 @@ def test_two_workers_on_two_machines_share_one_study_and_the_dashboard_shows_it(
     words = ["fedagg/equal_rate", *SMALL, "rounds=2", "seed=0", "setting=dist=IID*", "--storage", "sqlite:///one.db"]
     both = [run_command(*words, "--out", out, stdout=subprocess.PIPE) for out in ("here", "there")]
     assert [process.wait(180) for process in both] == [0, 0]
-    records = [load_all(Path(out)) for out in ("here", "there")]
+    records = [read_all(Path(out)) for out in ("here", "there")]
     assert sum(map(len, records)) == 6 and all(run.result for part in records for run in part)
     server = run_command("dashboard", *words, "--port", "18431", stdout=subprocess.PIPE)
     try:

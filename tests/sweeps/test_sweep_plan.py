@@ -20,6 +20,7 @@ NAMES = {
     *(f"fedlc/{name}" for name in ("degrees", "levels", "devices", "traffic", "loss", "budgets", "equal_rate")),
     *(f"fedagg/{name}" for name in ("table3", "table5", "table6", "fig12", "equal_rate")),
 }
+FOUR = {name.partition("/")[0] for name in NAMES}
 COMPARED = (" vs ", "best method")  # claims about two runs or more: the ledger takes them from the runs of each
 
 
@@ -40,12 +41,12 @@ def homes(claim: Claim) -> list[str]:
 
 
 def test_every_sweep_of_the_four_papers_is_there() -> None:
-    assert set(sweeps()) == NAMES
+    assert set(sweeps()) >= NAMES
 
 
 def test_every_claim_that_one_run_settles_has_exactly_one_sweep() -> None:
     claims = [claim for claim in load() if one_run(claim)]
-    assert len(claims) == 575  # of 626; the rest are Table 3's counts and comparisons
+    assert sum(claim.paper in FOUR for claim in claims) == 575  # of 626; the rest: Table 3's counts and comparisons
     assert [claim.id for claim in claims if len(homes(claim)) != 1] == []
 
 
@@ -54,10 +55,10 @@ def test_every_place_a_sweep_covers_has_claims() -> None:
     assert {(s.name.partition("/")[0], where) for s in sweeps().values() for where in s.covers} <= places
 
 
-@pytest.mark.parametrize("name", sorted(NAMES))
+@pytest.mark.parametrize("name", sorted(sweeps()))
 def test_a_sweep_names_its_source_and_the_paper_protocol_and_scale(name: str) -> None:
     sweep, paper = sweeps()[name], name.partition("/")[0]
-    assert sweep.source and sweep.seeds == (0, 1, 2)
+    assert sweep.source and len(sweep.seeds) >= 3
     for run in sweep.runs:
         assert f"protocol={paper}" in run.overrides and "scale=paper" in run.overrides
         keys = [word.partition("=")[0] for word in run.overrides]

@@ -1,0 +1,42 @@
+"""What every data set has to keep, found through the registry: a new one is covered without being named here."""
+
+from dataclasses import fields
+
+import pytest
+import torch
+
+from bench.config import Keys
+from bench.own_files import _check
+from bench.registry import classes
+from datamodules.base import DataError
+
+
+def of_this_machine(cls):
+    """The data set itself where it is bundled, its imitation where it has one."""
+    return cls(source="synthetic") if "synthetic" in cls.sources else cls()
+
+
+@pytest.mark.parametrize("name", classes("dataset"))
+def test_a_data_set_says_what_it_is_and_what_a_run_on_it_takes(name):
+    cls = classes("dataset")[name]
+    _check("dataset", cls, name)
+    assert cls.title and set(cls.defaults) >= {"rounds", "clients", "cohort", "epochs", "batch_size", "lr", "target"}
+    assert set(cls.defaults) <= {f.name for f in fields(Keys)} | {"partition", "model", "devices"}
+
+
+@pytest.mark.parametrize("name", classes("dataset"))
+def test_a_data_set_loads_whole_tensors_or_says_how_to_get_it(name):
+    dataset = of_this_machine(classes("dataset")[name])
+    if dataset.available() is None:
+        with pytest.raises(DataError, match=r"\w+ .*\."):
+            dataset.load()
+        return
+    data = dataset.load()
+    for part, size in zip((data.train, data.test), dataset.size or (None, None), strict=True):
+        assert len(part) == len(part.y) == len(part.x) and size in (None, len(part))
+        assert part.y.dtype == torch.int64 and set(part.y.unique().tolist()) <= set(range(data.classes))
+    assert dataset.classes in (None, data.classes) and set(data.train.y.tolist()) == set(range(data.classes))
+    assert data.source
+    x = data.inputs(data.train.x[:50], normalise=True)
+    assert x.shape == (50, *data.shape) and x.dtype == torch.float32 and x.isfinite().all()
+    assert x.abs().max() < 100, "mean and std are not those of these numbers"

@@ -1,0 +1,111 @@
+"""The files in docs/examples/, put in place, are part of the benchmark: lists have them, suites cover them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "docs/examples"
+FOLDERS = ("algorithms", "bench", "datamodules", "sweeps", "leaderboards", "tests", "docs")
+HOMES = {
+    "fedavgm.py": "algorithms",
+    "cancer.py": "datamodules",
+    "halves.py": "datamodules",
+    "paper/example.yaml": "bench/conf/protocol",
+    "paper/example.csv": "leaderboards/claims",
+    "paper/example.py": "sweeps",
+}
+CLAIM = "example/table-1/scaffold-vs-fedavg/digits/classes=2/accuracy_gain"
+CONTRACT = (
+    *(f"tests/leaderboards/test_{name}.py" for name in ("ledger", "claim_commands", "site", "verdict", "check")),
+    *(f"tests/bench/test_{name}.py" for name in ("resolve", "registry")),
+    *(f"tests/datamodules/test_data_{name}.py" for name in ("contract", "partition")),
+    *("tests/algorithms/test_contract.py", "tests/sweeps/test_sweep_plan.py"),
+)
+MINE = "fedavgm or cancer or halves or example or paper or claim or sweep or protocol or place"
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A copy of this one with the examples where they belong, and nothing else changed."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "pictures"))
+    for name in ("bench.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder / name)
+    for name, home in HOMES.items():
+        assert not (folder / home / Path(name).name).exists()
+        shutil.copy(EXAMPLES / name, folder / home)
+    yield folder
+
+
+def run(checkout: Path, *words: str) -> str:
+    env = os.environ | {"PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, *words], cwd=checkout, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", HOMES)
+def test_an_example_is_one_short_file(name: str) -> None:
+    assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) < 100
+
+
+def test_the_paper_is_found_without_torch_and_each_claim_has_its_commands_and_its_arithmetic(checkout: Path) -> None:
+    code = (
+        "import sys, leaderboards.__main__ as m\n"
+        "for words in (['command', sys.argv[1]], ['claims', '--paper', 'example']):\n"
+        "    sys.argv = ['leaderboards', *words]\n"
+        "    assert m.main() == 0\n"
+        "print('torch' in sys.modules)\n"
+    )
+    lines = run(checkout, "-c", code, CLAIM).splitlines()
+    assert lines[0] == f"{CLAIM}: 5.7 % relative" and lines[2] == "seeds      0, 1, 2"
+    assert lines[3] == "all        python -m sweeps example/table1 dataset=digits method=scaffold,fedavg"
+    assert lines[4].endswith("python bench.py algo=scaffold dataset=digits protocol=example scale=paper seed=0")
+    verdicts = {line.split()[0]: line for line in lines[6:] if line.startswith("example/")}
+    assert len(verdicts) == 3 and "consistent  92.0 % against 87.0 %, Table 1: 5.7471" in verdicts[CLAIM]
+    assert lines[-1] == "False"
+
+
+@pytest.mark.slow
+def test_every_list_and_the_site_have_the_examples(checkout: Path) -> None:
+    text = run(checkout, "bench.py", "--help")
+    for line in (
+        "  fedavgm       FedAvgM",
+        "  cancer        breast",
+        "  halves        Two",
+        "  example       Example, fed",
+    ):
+        assert f"\n{line}" in text
+    assert "455 + 114 samples, 2 classes; sklearn (bundled)" in run(checkout, "-m", "datamodules", "list", "cancer")
+    assert "example/table1         6 runs" in run(checkout, "-m", "sweeps", "list")
+    assert len(run(checkout, "-m", "sweeps", "example/table1", "--dry-run").splitlines()) == 6
+    run(checkout, "-m", "leaderboards", "build", "--out", "site")
+    assert "fedbench 2026" in (checkout / "site/example.html").read_text(encoding="utf-8")
+    assert 'href="example.html"' in (checkout / "site/index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_examples_run_together(checkout: Path) -> None:
+    words = ("algo=fedavgm", "partition=halves", "logger=none", "rounds=2")
+    assert "halves(share=0.5)" in run(checkout, "bench.py", *words, "dataset=cancer")
+    swept = run(checkout, "-m", "sweeps", "example/table1", "scale=smoke", "seed=0", "logger=none", "--out", "smoke")
+    assert "2/2 finished, 0 running, 0 failed" in swept
+
+
+@pytest.mark.slow
+def test_the_suites_cover_the_examples_without_naming_them(checkout: Path) -> None:
+    text = run(checkout, "-m", "pytest", "-q", "-rA", *CONTRACT, "-k", MINE, "-m", "not slow and not data")
+    passed = [line for line in text.splitlines() if line.startswith("PASSED")]
+    for name in ("test_contract.py", "test_data_contract.py", "test_data_partition.py", "test_resolve.py"):
+        of_file = [line for line in passed if name in line]
+        assert any(any(word in line for word in ("fedavgm", "cancer", "halves", "example")) for line in of_file), name
+    assert any("test_sweep_plan.py" in line and "example/table1" in line for line in passed)
