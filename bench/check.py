@@ -190,6 +190,10 @@ def recorded(run: Run) -> None:
         node = run.config[group]
         if not isinstance(node, dict) or not isinstance(node.get("name"), str):
             raise UserError(f"{path} is not of this version: {group} has no name in it.")
+    for group in SCHEMAS:
+        if (name := run.config[group]["name"]) in names_of(group):
+            found = (f"{group}.{key}" for key in run.config[group] if key != "name")
+            _same_names(str(path), [f"{group}.{key}" for key in fields_of(group, name)], found)
     try:
         OmegaConf.structured(Keys(**{key: run.config[key] for key in keys}))
         for group in SCHEMAS:

@@ -40,10 +40,10 @@ def run(
     """Runs a resolved config to its end and returns what result.json holds.
 
     `resume` is the folder of an unfinished run and `config` then the one recorded there: it goes on in place, from
-    its checkpoint or, if none was written, from the start. An interrupted run raises KeyboardInterrupt. `smaller` is
-    the same command at scale=cpu, where that is another config: a long run says how long this would take. `on_record`
-    is told the folder before training starts, `on_round` every round with its accuracy (None: not evaluated); what it
-    raises ends the run.
+    its checkpoint or, if none was written, from the start. An interrupted run raises KeyboardInterrupt, also one
+    that was complete when it was told to stop. `smaller` is the same command at scale=cpu, where that is another
+    config: a long run says how long this would take. `on_record` is told the folder before training starts,
+    `on_round` every round with its accuracy (None: not evaluated); what it raises ends the run.
     """
     gc.collect()  # an earlier run of this process: its data hangs in cycles that Python would leave for long
     tracking.check(config["logger"])
@@ -65,7 +65,7 @@ def run(
         print(f"engine     {parts.loop.engine.name} ({config['engine_why']})", flush=True)
         expected = _forecast(config, parts, record, smaller)
         logger = tracking.start(config, record.folder)
-        result = _to_the_end(config, parts, record, logger, expected, on_round)
+        result, asked_to_stop = _to_the_end(config, parts, record, logger, expected, on_round)
         parts.prerun.discard()
     except KeyboardInterrupt:
         if record is not None:
@@ -79,6 +79,8 @@ def run(
         if record is not None:
             record.close()
     print(_last_lines(result, record.folder), flush=True)
+    if asked_to_stop:  # in the last round: this run is complete, those that would follow must not start
+        raise KeyboardInterrupt
     return result
 
 
@@ -89,18 +91,18 @@ def _to_the_end(
     logger: Any,
     expected: Mapping[str, float],
     on_round: Callable[[int, float | None], None] | None,
-) -> dict[str, Any]:
-    """Trains and keeps the result; that of a run which diverged, too."""
+) -> tuple[dict[str, Any], bool]:
+    """Trains and keeps the result, that of a run which diverged, too; also whether it was told to stop meanwhile."""
     try:
         with rare_collections():
-            _fit(config, parts, record, logger, on_round)
+            asked_to_stop = _fit(config, parts, record, logger, on_round)
     except Diverged as error:
         so_far = _result(config, parts, record) | {"forecast": expected}
         record.finish(so_far | {"final_accuracy": None, "diverged": error.facts})
         raise
     result = _result(config, parts, record) | {"forecast": expected}
     record.finish(result)
-    return result
+    return result, asked_to_stop
 
 
 def _forecast(
@@ -136,7 +138,8 @@ def _fit(
     record: Record,
     logger: Any,
     on_round: Callable[[int, float | None], None] | None,
-) -> None:
+) -> bool:
+    """Trains to the end; returns whether a signal asked to stop while the last round was at work."""
     from bench.federation import Federation, checkpoint_path, quiet, trainer
 
     loop, progress = parts.loop, Progress()
@@ -178,6 +181,7 @@ def _fit(
         progress.end()
     if not loop.finished:
         raise KeyboardInterrupt
+    return federation.interrupted
 
 
 @contextmanager

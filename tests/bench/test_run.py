@@ -15,7 +15,7 @@ from bench import facts
 from bench import run as module
 from bench.errors import UserError
 from bench.federation import checkpoint_path
-from bench.main import plan, store
+from bench.main import command, plan, store
 from bench.record import TIMES, read, read_all
 from bench.run import run
 
@@ -159,9 +159,22 @@ def test_a_second_ctrl_c_stops_at_once_and_the_run_starts_over(tmp_path, monkeyp
     assert [row["round"] for row in read(stopped.folder).rows] == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_signal_in_the_last_round_does_not_matter(tmp_path, monkeypatch):
-    advancing(monkeypatch, lambda loop: signal.raise_signal(signal.SIGINT) if loop.round == 5 else None)
-    assert run(config(tmp_path))["rounds"] == 6
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_the_last_round_leaves_a_finished_run_and_still_stops_its_caller(tmp_path, monkeypatch, number):
+    advancing(monkeypatch, lambda loop: signal.raise_signal(number) if loop.round == 5 else None)
+    with pytest.raises(KeyboardInterrupt):
+        run(config(tmp_path))
+    (found,) = read_all(tmp_path / "runs")
+    assert found.status == "finished" and found.result["rounds"] == 6
+
+
+@pytest.mark.parametrize("round", [3, 5])
+def test_sigterm_to_a_multirun_ends_all_of_it(tmp_path, monkeypatch, capfd, round):
+    advancing(monkeypatch, lambda loop: signal.raise_signal(signal.SIGTERM) if loop.round == round else None)
+    words = ["-m", "seed=0,1,2", "rounds=6", "dataset=digits", "logger=none", f"out={tmp_path / 'runs'}"]
+    assert command(words) == 130
+    assert [run.status for run in read_all(tmp_path / "runs")] == ["interrupted" if round == 3 else "finished"]
+    assert "--- job 2" not in capfd.readouterr().out
 
 
 def test_an_error_keeps_the_rows_and_frees_the_record(tmp_path, monkeypatch):

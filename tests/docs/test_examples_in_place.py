@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -76,29 +77,26 @@ def test_the_paper_is_found_without_torch_and_each_claim_has_its_commands_and_it
 
 
 @pytest.mark.slow
-def test_every_list_and_the_site_have_the_examples(checkout: Path) -> None:
-    text = run(checkout, "bench.py", "--help")
-    for line in (
-        "  fedavgm       FedAvgM",
-        "  cancer        breast",
-        "  halves        Two",
-        "  example       Example, fed",
-    ):
-        assert f"\n{line}" in text
-    assert "455 + 114 samples, 2 classes; sklearn (bundled)" in run(checkout, "-m", "datamodules", "list", "cancer")
-    assert "example/table1         6 runs" in run(checkout, "-m", "sweeps", "list")
-    assert len(run(checkout, "-m", "sweeps", "example/table1", "--dry-run").splitlines()) == 6
-    run(checkout, "-m", "leaderboards", "build", "--out", "site")
-    assert "fedbench 2026" in (checkout / "site/example.html").read_text(encoding="utf-8")
-    assert 'href="example.html"' in (checkout / "site/index.html").read_text(encoding="utf-8")
+def test_what_the_page_says_to_type_shows_the_paper(checkout: Path) -> None:
+    """The commands of own_paper.md's first block; the last is the suites below; the second block needs a commit."""
+    block = (ROOT / "docs/own_paper.md").read_text(encoding="utf-8").split("```")[1]
+    *lines, suites = [shlex.split(line, comments=True) for line in block.strip().splitlines()]
+    assert suites[1:4] == ["-m", "pytest", "-q"] and {word[0] for word in lines} == {"python"}
+    helped, listed, dry, smoke, claims, command, _ = (run(checkout, *words[1:]) for words in lines)
+    for line in ("fedavgm       FedAvgM", "cancer        breast", "halves        Two", "example       Example, fed"):
+        assert f"\n  {line}" in helped
+    assert "example/table1         6 runs" in listed and len(dry.splitlines()) == 6
+    assert "6/6 finished, 0 running, 0 failed" in smoke
+    assert claims.count("\nexample/") == 3 and "protocol=example scale=paper seed=0" in command
+    assert "fedbench 2026" in (checkout / "build/leaderboard/example.html").read_text(encoding="utf-8")
+    assert 'href="example.html"' in (checkout / "build/leaderboard/index.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
-def test_the_examples_run_together(checkout: Path) -> None:
-    words = ("algo=fedavgm", "partition=halves", "logger=none", "rounds=2")
-    assert "halves(share=0.5)" in run(checkout, "bench.py", *words, "dataset=cancer")
-    swept = run(checkout, "-m", "sweeps", "example/table1", "scale=smoke", "seed=0", "logger=none", "--out", "smoke")
-    assert "2/2 finished, 0 running, 0 failed" in swept
+def test_the_method_runs_on_the_data_set_with_the_partition(checkout: Path) -> None:
+    assert "455 + 114 samples, 2 classes; sklearn (bundled)" in run(checkout, "-m", "datamodules", "list", "cancer")
+    words = ("algo=fedavgm", "partition=halves", "dataset=cancer", "logger=none", "rounds=2")
+    assert "halves(share=0.5)" in run(checkout, "bench.py", *words)
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from bench.record import Record
 
 pytestmark = pytest.mark.slow
 SMALL = ["scale=smoke", "logger=none"]
-NARROW = ["algo=fedavg", "seed=0", "dataset.source=synthetic", *SMALL]
+NARROW = ["seed=0", "dataset.source=synthetic", *SMALL]
 MORE = {"sampler=tpe": ["--trials", "2"], "sweeps.overhead": ["--trials", "3"]}
 RUN = [line for line in lines.every() if line.shown and line.reason is None and line.text.startswith("python ")]
 
@@ -70,7 +70,8 @@ def tool(module: str, argv: list[str]) -> list[str]:
     if module == "sweeps" and argv[0] not in ("list",) and "--dry-run" not in argv:
         if argv[0] == "results":
             python("-m", "sweeps", *tool("sweeps", argv[1:]))
-        argv = [*(word for word in argv if not word.startswith("scale=")), *NARROW]
+        one = [] if any(word.startswith(("algo=", "method=")) for word in argv) else ["algo=fedavg"]
+        argv = [*(word for word in argv if not word.startswith(("scale=", "seed="))), *one, *NARROW]
     extra = next((words for mark, words in MORE.items() if mark in (module, *argv)), [])
     return [CLAIM if word == "CLAIM" else word for word in [*argv, *extra]]
 

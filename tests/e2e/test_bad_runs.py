@@ -21,6 +21,16 @@ def edit(**changes):
     return damage
 
 
+def without(group, *keys):
+    def damage(run):
+        content = yaml.safe_load((run / "config.yaml").read_text())
+        for key in keys:
+            del content[group][key]
+        (run / "config.yaml").write_text(yaml.safe_dump(content))
+
+    return damage
+
+
 def write(name, content):
     return lambda run: (run / name).write_bytes(content)
 
@@ -45,6 +55,11 @@ DAMAGES = {
     "another program": (write("config.yaml", b"algo: fedavg\nlr: 1\n"), ["another version", "it lacks", "epochs"]),
     "an older version": (edit(on_divergence=None), ["another version", "it lacks on_divergence"]),
     "a newer version": (edit(colour="red"), ["another version", "it has colour"]),
+    "an older engine": (
+        without("engine", "workers", "address"),
+        ["another version", "lacks engine.address, engine.wor"],
+    ),
+    "older devices": (without("devices", "max_wait"), ["another version of fedbench: it lacks devices.max_wait"]),
     "no name": (edit(model={}), ["model has no name"]),
     "an unknown method": (edit(algo={"name": "x", "_target_": "algorithms.x.X"}), ["There is no algorithms.x.X"]),
     "an unknown field": (
