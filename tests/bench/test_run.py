@@ -22,16 +22,8 @@ from bench.run import run
 
 def config(tmp_path, *overrides):
     store()
-    keys = [
-        "dataset=digits",
-        "clients=6",
-        "cohort=3",
-        "epochs=1",
-        "rounds=6",
-        "logger=none",
-        f"out={tmp_path / 'runs'}",
-    ]
-    (made,) = plan([*keys, *overrides], False)
+    keys = ["dataset=digits", "clients=6", "cohort=3", "epochs=1", "rounds=6", "logger=none"]
+    (made,) = plan([*keys, f"out={tmp_path / 'runs'}", *overrides], False)
     return made
 
 
