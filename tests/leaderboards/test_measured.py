@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import made
 import pytest
@@ -11,6 +12,8 @@ from leaderboards import own
 from leaderboards.controls import controls
 from leaderboards.ledger import load
 from leaderboards.measure import Shelf
+from leaderboards.plans import cell
+from leaderboards.reading import raw
 from leaderboards.verdict import verdicts
 
 TABLE_3 = {"fmnist": (206_592, 3_413_770), "cifar10": (829_184, 9_574_154), "gtsrb": (209_792, 2_403_499)}
@@ -228,3 +231,24 @@ def test_what_cannot_be_run_here_says_why():
     assert "Jetson" in found["fedlc/sec-5.3.2/sc_fedlc/cifar10/level-1+testbed/best_accuracy"].why
     images = [v for v in found.values() if v.claim.dataset == "image100" and v.verdict == "cannot run here"]
     assert images and all("ImageNet" in v.why for v in images)
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit", "expected"),
+    [
+        ("upload_to_target", "GB", 3e6 / 2**30),
+        ("traffic_to_target", "GB", 6e6 / 2**30),
+        ("virtual_seconds_to_target", "s", 6.0),
+        ("rounds_to_target", "rounds", 3.0),
+        ("parameters", "", 123.0),
+    ],
+)
+def test_a_number_that_no_paper_defines_its_own_way_is_read_off_the_run(metric, unit, expected):
+    [claim] = [c for c in load() if c.id == f"fedlga/table-vi/fedavg/fmnist/{DEFAULT}/rounds_to_target"]
+    wanted = cell(claim.paper, claim.method, claim.dataset, claim.setting)
+    found = made.result(
+        *("fedlga/table6", "fedavg", "fmnist", claim.setting),
+        accuracy=[0.1, 0.2, 0.7, 0.8],
+        model={"parameters": 123},
+    )
+    assert raw(found, replace(claim, metric=metric, unit=unit), metric, wanted) == pytest.approx(expected)
