@@ -33,7 +33,7 @@ class FederatedLoop:
 
     def __init__(self, algo: Algorithm, fed: Fed, engine: Trains, devices: Devices, rules: Rules, w0: Tensor) -> None:
         self.algo, self.fed, self.engine, self.devices, self.rules = algo, fed, engine, devices, rules
-        self.sync = rules.schedule.concurrency == rules.schedule.buffer
+        self.sync = rules.schedule.sync
         self.arrivals_per_round = rules.arrivals_per_round or rules.schedule.buffer
         self.sync_stragglers = self.sync and rules.schedule.buffer > 1
         self.at_once = self.sync and not (devices.population.loss or algo.mail)

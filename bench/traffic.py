@@ -7,9 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from algorithms.base import Algorithm, Fed, State
+from bench.metrics import BYTES_PER_PARAMETER as BYTES
 from bench.metrics import GB
-
-BYTES = 4
 
 
 class Traffic:
