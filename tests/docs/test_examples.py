@@ -14,6 +14,7 @@ import pytest
 from bench.custom import load_file
 from bench.main import command, plan, store
 from bench.own_files import arguments
+from bench.pictures import pyplot
 from bench.record import Record, read_all
 from bench.registry import borrowed, classes
 
@@ -70,6 +71,7 @@ def test_the_comparison_draws_means_and_intervals_of_the_runs(
         record.finish({"final_accuracy": accuracies[-1]})
         record.close()
     monkeypatch.setenv("MPLBACKEND", "agg")
+    pyplot().close("all")  # the script draws on the figure that is open
     drawn = runpy.run_path("docs/examples/compare.py")
     assert capsys.readouterr().out.splitlines()[2].split() == ["fedavg", "2", "0.6", "0.5", "0.7"]
     axes = drawn["plt"].gca()
