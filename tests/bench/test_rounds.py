@@ -63,6 +63,11 @@ def test_every_method_gets_the_same_round(algo):
     same(f"algo={algo}", "schedule=sync", *links)
 
 
+def test_a_cohort_that_trains_again_before_the_round_counts_is_the_same():
+    whole = same("algo=fedagg", "algo.mean_field=fixed_point", "schedule=sync", "rounds=2", "devices.rho=0.5")
+    assert whole.arrivals > 2 * 4
+
+
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_it_is_the_same_round(setting):
     whole = same("algo=fedavg", *NETWORK, *SETTINGS[setting])
