@@ -18,6 +18,7 @@ from bench.speed.processes import PEERS, Own, Peer, Turns
 from bench.speed.variants import VARIANTS
 from bench.speed.work import WORKLOADS, Data, Workload
 
+TURN = 0.3  # seconds of a repetition, one round at least
 Figures = dict[str, dict[str, float]]  # by variant
 
 
@@ -53,7 +54,8 @@ def main(argv: Sequence[str]) -> int:
 def measure(
     load: Workload, variants: Sequence[str], repetitions: int, seconds: float, peers: Path | None = None
 ) -> Figures:
-    """Medians over interleaved repetitions, after a round to warm up; prints them."""
+    """Medians over interleaved repetitions, after a round to warm up; prints them. A repetition of short rounds is
+    several of them in a row: a run has no other process between its rounds that empties the caches."""
     data = Data(load)
     taken: dict[str, list[float]] = {}
     overheads: dict[str, list[float]] = {}
@@ -72,9 +74,9 @@ def measure(
         for _ in range(repetitions):
             for name, process in processes.items():
                 if len(taken[name]) == 1 or sum(taken[name]) < seconds:
-                    value, outside = process.round()
-                    taken[name].append(value)
-                    overheads[name] += [] if outside is None else [outside]
+                    turn = [process.round() for _ in range(max(1, round(TURN / taken[name][-1])))]
+                    taken[name].append(statistics.mean(value for value, _ in turn))
+                    overheads[name] += [outside for _, outside in turn if outside is not None]
         for name, process in processes.items():
             median = statistics.median(taken[name][1:])
             figures[name] = {
