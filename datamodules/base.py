@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,12 @@ CROP = 4  # pixels of black around an image from which augmentation cuts
 
 class DataError(ValueError):
     """What the user asked for cannot be had; the message is one sentence that says what would work."""
+
+
+@lru_cache(maxsize=16)
+def _per_channel(values: tuple[float, ...], dims: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Kept, since on a GPU making it anew for every batch would wait for the device."""
+    return torch.tensor(values, dtype=dtype, device=device).reshape(-1, *[1] * (dims - 1))
 
 
 @dataclass(frozen=True)
@@ -59,9 +66,7 @@ class Loaded:
             x = torch.nn.functional.interpolate(x, (self.resize, self.resize), mode="bilinear", antialias=True)
         if not normalise:
             return x
-        per_channel = (-1, *[1] * (len(self.shape) - 1))
-        mean = torch.tensor(self.mean, dtype=dtype, device=x.device).reshape(per_channel)
-        std = torch.tensor(self.std, dtype=dtype, device=x.device).reshape(per_channel)
+        mean, std = (_per_channel(tuple(v), len(self.shape), dtype, x.device) for v in (self.mean, self.std))
         return (x - mean) / std
 
     def pixels(self, x: Tensor) -> Tensor:
