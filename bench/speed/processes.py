@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
@@ -72,6 +73,8 @@ class Own:
 def _serve(make: Callable[[], Round], pipe: Connection, other: Connection) -> None:
     other.close()
     torch.set_num_threads(1)
+    with suppress(OSError):  # its peak is not to begin with that of the process it was forked from
+        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
     try:
         run = make()
     except UserError as error:
