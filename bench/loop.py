@@ -67,10 +67,7 @@ class FederatedLoop:
         """Runs to the next aggregation of a synchronous schedule, or until `arrivals_per_round` more uploads are in;
         returns the round's row for metrics.csv."""
         begin, tally, self.ended = time.perf_counter(), Tally(), []
-        if self.at_once:
-            rounds.run(self, tally)
-        else:
-            self._run(tally)
+        rounds.run(self, tally) if self.at_once else self._run(tally)
         self.round += 1
         return {
             "round": self.round,
@@ -85,7 +82,6 @@ class FederatedLoop:
         }
 
     def _run(self, tally: Tally) -> None:
-        """Event by event."""
         if not self.jobs:
             self._dispatch(self.first())
         version = self.version
@@ -279,8 +275,7 @@ class FederatedLoop:
 
     def next_version(self) -> bool:
         """Whether the same devices are to train once more before the version counts."""
-        again = self.sync and self.algo.again(self.server, self.fed)
-        self.trace = None
+        again, self.trace = self.sync and self.algo.again(self.server, self.fed), None
         self.traffic.aggregated(self.algo.sends(self.version, self.fed))
         self.version += 0 if again else 1
         return again
