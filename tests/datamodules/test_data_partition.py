@@ -14,7 +14,8 @@ from datamodules.partition import Classes, Dirichlet, Iid, Shards
 from datamodules.ranges import Ranges
 
 SMALL = Ranges(n_min=20, n_max=40, c_min=2, c_max=4)
-quick = settings(max_examples=60, deadline=None)
+# The same examples everywhere: CI fails only for a change.
+quick = settings(max_examples=60, deadline=None, derandomize=True)
 seeds = st.integers(0, 2**32)
 
 
@@ -117,6 +118,7 @@ def test_shards_are_mcmahans():
 @quick
 @given(label_arrays(least=20), st.integers(1, 25), st.booleans(), st.data())
 def test_ranges_keep_sizes_and_classes_within_their_bounds(labels, clients, overlap, data):
+    assume(clients <= len(labels))
     classes, counts = np.unique(labels, return_counts=True)
     c_min = data.draw(st.integers(1, len(classes)))
     c_max = data.draw(st.integers(c_min, min(len(classes), 20)))
