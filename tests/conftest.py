@@ -1,11 +1,13 @@
 """One thread per test process: two on each of two cores make a step fifty times slower."""
 
 import os
+import signal
 
 import pytest
 import torch
 
 torch.set_num_threads(1)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
 
 @pytest.fixture(autouse=True)
