@@ -34,11 +34,13 @@ def engine(name: str, module: nn.Module, layout: Layout, batches: Batches, work:
             return Eager(module, layout, batches), "as asked"
         case "chain":
             return chain(module, layout, batches), "as asked"
+        case "native":
+            return native(module, layout, batches), "as asked"
         case "cohort":
             return Cohort(module, layout, batches), "as asked"
     layers = structure.chain(module)
     if not isinstance(layers, str):
-        return chain(module, layout, batches), "the model is a chain of known layers"
+        return _fastest(module, layout, batches)
     if reason := _not_stacked(layout, batches, work):
         return Eager(module, layout, batches), f"no chain, since {layers}; {reason}"
     try:
@@ -59,6 +61,27 @@ def chain(module: nn.Module, layout: Layout, batches: Batches) -> Engine:
     from bench.engine.dense import Dense
 
     return Dense(module, layout, batches)
+
+
+def native(module: nn.Module, layout: Layout, batches: Batches) -> Engine:
+    from bench.engine.native import Native, library, unfit
+
+    missing = library()
+    if reason := unfit(module) or (missing if isinstance(missing, str) else None):
+        raise UserError(f"engine=native cannot train this model: {reason}. Take engine=auto, which finds one that can.")
+    return Native(module, layout, batches)
+
+
+def _fastest(module: nn.Module, layout: Layout, batches: Batches) -> tuple[Engine, str]:
+    """Of the two engines for chains."""
+    from bench.engine.native import Native, library, unfit
+
+    why, missing = "the model is a chain of known layers", library()
+    if unfit(module):
+        return chain(module, layout, batches), why
+    if isinstance(missing, str):
+        return chain(module, layout, batches), f"{why}; native would be faster, but {missing}"
+    return Native(module, layout, batches), "the model is a row of linear layers"
 
 
 def _not_stacked(layout: Layout, batches: Batches, work: Work) -> str | None:

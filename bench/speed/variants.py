@@ -136,6 +136,7 @@ VARIANTS: dict[str, Callable[[Workload, Data], Round]] = {
     "trainer": trainer,
     "eager": lambda load, data: federated(load, data, Eager, Algorithm()),
     "chain": lambda load, data: federated(load, data, choose.chain, Algorithm()),
+    "native": lambda load, data: federated(load, data, choose.native, Algorithm()),
     "cohort": lambda load, data: federated(load, data, Cohort, Algorithm()),
     "best": lambda load, data: federated(load, data, auto, Algorithm(), cores()),
     "best+drift": lambda load, data: federated(load, data, auto, Drift(), cores()),

@@ -12,6 +12,7 @@ import torch
 from algorithms.base import Algorithm
 from bench import check
 from bench.assemble import build
+from bench.engine import native
 from bench.errors import UserError
 from bench.main import plan, store
 from bench.record import TIMES
@@ -42,7 +43,16 @@ FLOAT64 = (
 DOUBLE = ("model=custom", f"model.target={Path(__file__).with_name('double_module.py')}:Double")
 SLOW = pytest.mark.slow
 # every engine keeps the whole contract; what runs always: float32 in the default engine, float64 in the general one
-ENGINES = ("chain", pytest.param("eager", marks=SLOW), pytest.param("cohort", marks=SLOW))
+BUILT = not isinstance(native.library(), str)
+DEFAULT, OTHER = ("native", "chain") if BUILT else ("chain", "native")
+WITHOUT = pytest.mark.skipif(not BUILT, reason="engine=native was not built")
+ENGINES = (
+    DEFAULT,
+    *(
+        pytest.param(name, marks=[SLOW, *([WITHOUT] if name == "native" else [])])
+        for name in (OTHER, "eager", "cohort")
+    ),
+)
 DOUBLES = ("eager", pytest.param("chain", marks=SLOW), pytest.param("cohort", marks=SLOW))
 ASYNCHRONOUS = ("asynchronous", "buffered", "buffered, with replacement")
 
@@ -71,7 +81,7 @@ def parts(request):
     """Assembles a run of an algorithm, with each engine that exists."""
 
     def assemble(name, *overrides, double=False):
-        own = double and request.param != "chain"  # a user's own module is no chain
+        own = double and request.param in ("eager", "cohort")  # a user's own module is no chain
         chosen = config(name, *(DOUBLE if own else ()), *overrides)
         chosen = {**chosen, "engine": {**chosen["engine"], "name": request.param, "workers": 1}}
         torch.set_default_dtype(torch.float64 if double and not own else torch.float32)

@@ -10,7 +10,7 @@ from torch import nn
 
 from bench import replay
 from bench.batches import Batches
-from bench.engine import choose
+from bench.engine import choose, native
 from bench.engine.choose import Work, engine
 from bench.errors import UserError
 from bench.flat import Layout
@@ -57,10 +57,30 @@ def residual(width):
 
 
 def test_a_chain_is_taken_for_models_that_are_one():
-    for net, shape, kind in ((mlp(), (64,), "Dense"), (lenet(), (1, 8, 8), "Convolutional")):
-        found, why = chosen("auto", net, shape)
-        assert (found.name, type(found).__name__) == ("chain", kind)
-        assert "chain" in why
+    found, why = chosen("auto", lenet(), (1, 8, 8))
+    assert (found.name, type(found).__name__) == ("chain", "Convolutional")
+    assert why == "the model is a chain of known layers"
+
+
+def test_a_row_of_linear_layers_is_trained_in_c_where_that_was_built(monkeypatch):
+    found, why = chosen("auto", mlp(), (64,))
+    if isinstance(native.library(), str):
+        assert "native would be faster" in why
+    else:
+        assert (found.name, why) == ("native", "the model is a row of linear layers")
+    monkeypatch.setattr(native, "library", lambda: "its C part was not built")
+    found, why = chosen("auto", mlp(), (64,))
+    assert (found.name, type(found).__name__) == ("chain", "Dense")
+    assert why.endswith("native would be faster, but its C part was not built")
+    with pytest.raises(UserError, match="engine=native cannot train this model: its C part was not built. Take engine"):
+        chosen("native", mlp(), (64,))
+
+
+def test_what_is_not_in_single_precision_is_left_to_the_chain():
+    net = mlp().double()
+    assert chosen("auto", net, (64,))[0].name == "chain"
+    with pytest.raises(UserError, match="it is torch.float64 on cpu"):
+        chosen("native", net, (64,))
 
 
 def test_small_models_that_are_no_chain_are_stacked():
@@ -105,15 +125,16 @@ def test_what_is_asked_for_is_taken(name):
 def test_the_choice_is_printed_and_recorded_and_a_replay_keeps_it(capsys, monkeypatch):
     assert command(["rounds=1", "clients=4", "cohort=2", "logger=none"]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("engine")]
-    assert line == "engine     chain (the model is a chain of known layers)"
     (run,) = read_all(Path("runs"))
-    assert run.config["engine"]["name"] == "chain"
-    assert (run.result["engine"], run.result["engine_why"]) == ("chain", "the model is a chain of known layers")
+    name = run.config["engine"]["name"]
+    assert name in ("native", "chain")
+    assert line == f"engine     {name} ({run.result['engine_why']})"
+    assert run.result["engine"] == name
     asked = []
     whole = choose.engine
     monkeypatch.setattr(choose, "engine", lambda name, *rest: asked.append(name) or whole(name, *rest))
     assert replay.main([str(run.folder)]) == 0
-    assert asked == ["chain"]
+    assert asked == [name]
     assert "identical" in capsys.readouterr().out
 
 

@@ -1,0 +1,93 @@
+/* Local epochs of devices whose model is a row of linear layers, with ReLU in between and cross-entropy at the end.
+   Everything lies where Python (native.py) put it: models are flat vectors, samples are rows. */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define LANES 16
+#define INLINE static inline __attribute__((always_inline))
+typedef float vec __attribute__((vector_size(4 * LANES)));
+typedef float anywhere __attribute__((vector_size(4 * LANES), aligned(4)));
+typedef float eight __attribute__((vector_size(32)));
+typedef float four __attribute__((vector_size(16)));
+
+typedef struct {
+    int64_t inner, outer, relu, weight, bias; /* the last two: places of its parameters in a model; bias < 0: none */
+    float *inputs, *d;                        /* [batch, inner], the first layer's apart; [batch, outer] */
+} Linear;
+
+typedef struct {
+    float *w;
+    const float *x;
+    const int64_t *y;
+    int64_t samples;
+    float *m;           /* NULL, as are the next ones, where there is none */
+    const float *shift;
+    float *last, *sum, *epoch; /* gradients: of the last step, of all steps, of this epoch's */
+    double rate, pull, loss;   /* `loss` is added to */
+} Device;
+
+typedef struct {
+    int64_t depth, batch, size; /* layers, samples in a mini-batch, numbers in a model */
+    const Linear *linears;
+    const float *mask;         /* NULL: everything is trained */
+    float *gradient, *climbed; /* NULL: a step needs no gradient of its own, no second one */
+    double momentum, decay, sam;
+} Rule;
+
+INLINE vec load(const float *p) { return *(const anywhere *)p; }
+INLINE void store(float *p, vec v) { *(anywhere *)p = v; }
+
+/* The first n numbers, then zeros. */
+INLINE vec first(const float *p, long n) {
+    vec v = {0};
+    memcpy(&v, p, n * sizeof(float));
+    return v;
+}
+
+INLINE float total(vec v) {
+    union { vec all; eight half[2]; } a = {v};
+    union { eight all; four half[2]; } b = {a.half[0] + a.half[1]};
+    four c = b.half[0] + b.half[1];
+    return (c[0] + c[2]) + (c[1] + c[3]);
+}
+
+#define COLUMNS2(r, left) if ((left) > 1) ONE(r, 2); else ONE(r, 1);
+#define EACH2(rows, columns) if ((rows) > 1) { COLUMNS2(2, columns) } else { COLUMNS2(1, columns) }
+#define COLUMNS4(r, left) if ((left) > 3) ONE(r, 4); else if ((left) == 3) ONE(r, 3); else COLUMNS2(r, left)
+#define EACH4(rows, columns) \
+    if ((rows) > 3) { COLUMNS4(4, columns) } else if ((rows) == 3) { COLUMNS4(3, columns) } \
+    else if ((rows) == 2) { COLUMNS4(2, columns) } else { COLUMNS4(1, columns) }
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define DISPATCHED
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,prefer-vector-width=512")
+#define FOR(name) name##_avx512
+#define BLOCK 4
+#define EACH EACH4
+#include "steps.h"
+#pragma GCC pop_options
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#define FOR(name) name##_avx2
+#define BLOCK 2
+#define EACH EACH2
+#include "steps.h"
+#pragma GCC pop_options
+#endif
+#define FOR(name) name##_any
+#define BLOCK 2
+#define EACH EACH2
+#include "steps.h"
+
+/* Trains each device on its samples, a step for each mini-batch; returns how many bytes of a vector the processor has. */
+int train(const Rule *rule, Device *devices, int64_t count) {
+#ifdef DISPATCHED
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq"))
+        return train_avx512(rule, devices, count), 64;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return train_avx2(rule, devices, count), 32;
+#endif
+    return train_any(rule, devices, count), 16;
+}

@@ -1,0 +1,117 @@
+"""The engine in C takes the steps that autograd takes, to the same bits wherever a device's numbers lie."""
+
+import os
+
+import numpy as np
+import pytest
+import torch
+
+from algorithms.base import LocalRule
+from bench.engine import native
+from bench.engine.dense import Dense
+from bench.engine.eager import Eager
+from bench.engine.native import Native
+from bench.registry import classes
+from tests.engine.federations import NEEDS, RULES, SIZES, Problem, Ruled, noisy, path, rules, same
+
+MISSING = native.library() if isinstance(native.library(), str) else None
+pytestmark = pytest.mark.skipif(
+    MISSING is not None and "FEDBENCH_COMPILER" not in os.environ, reason=f"engine=native: {MISSING}"
+)
+SHAPES = [(12, 9, 7, 3), (64, 32, 10), (5, 4), (4, 1, 3), (33, 47, 18, 61, 5), (100, 17)]
+
+
+def parts(problem):
+    return problem.module, problem.layout, problem.batches
+
+
+@pytest.mark.parametrize("name", sorted(classes("algo")))
+def test_fifty_steps_of_every_algorithm_stay_within_5e_6_of_autograds(name):
+    for ours, theirs in zip(path(name, torch.float32, Native), path(name, torch.float32, Eager), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=5e-6)
+
+
+@pytest.mark.parametrize("needs", [frozenset(), NEEDS], ids=["no need", "every need"])
+@pytest.mark.parametrize("rule", RULES)
+def test_every_term_and_need_is_that_of_double_precision(rule, needs):
+    """Against the chain in float64, which is autograd's to 1e-12 (test_dense.py)."""
+    for units in SHAPES:
+        found = []
+        for engine, dtype in ((Native, torch.float32), (Dense, torch.float64)):
+            problem = Problem(units, dtype)
+            local, constants = rules(problem)[rule]
+            algo = Ruled(rule=local, needs=needs)
+            trained = problem.train(engine(*parts(problem)), algo, list(range(len(SIZES))), **constants)
+            found.append({name: value.double() for name, value in trained.items()})
+        assert found[0].keys() >= needs
+        same(*found, 5e-5)
+
+
+@pytest.mark.parametrize(
+    "keys", [{"augment": noisy}, {"local_unit": "step"}, {"bias": False}], ids=["augmented", "by step", "no bias"]
+)
+def test_data_and_models_of_every_kind_are_trained_as_by_autograd(keys):
+    for units in SHAPES:
+        problem = Problem(units, torch.float32, **keys)
+        algo = Ruled(rule=LocalRule(prox=0.2))
+        same(*(problem.train(engine(*parts(problem)), algo, [3, 0, 5, 2]) for engine in (Native, Eager)), 3e-5)
+
+
+@pytest.mark.parametrize("together", [native.TOGETHER, 700, 1])
+@pytest.mark.parametrize("rule", ["plain", "prox, drift, rates", "all"])
+@pytest.mark.parametrize("keys", [{}, {"augment": noisy}], ids=["plain", "augmented"])
+def test_a_devices_result_depends_neither_on_its_company_nor_on_the_size_of_a_call_to_the_bit(
+    keys, rule, together, monkeypatch
+):
+    problem = Problem((61, 47, 33, 5), torch.float32, **keys)
+    local, constants = rules(problem)[rule]
+    algo = Ruled(rule=local, needs=NEEDS if rule == "all" else frozenset())
+
+    def train(devices):
+        return problem.train(Native(*parts(problem)), algo, devices, **constants)
+
+    everyone = train(list(range(len(SIZES))))
+    monkeypatch.setattr(native, "TOGETHER", together)
+    for devices in ([0], [1], [6], [0, 1, 2], [3, 4, 5], [4, 6, 0, 2, 5, 1, 3]):
+        for name, value in train(devices).items():
+            assert torch.equal(value, everyone[name][devices]), name
+
+
+def test_what_is_not_a_number_is_not_hidden_by_a_relu():
+    problem = Problem((12, 9, 7, 3), torch.float32)
+    problem.w[2, 5] = float("nan")
+    found = problem.train(Native(*parts(problem)), Ruled(rule=LocalRule()), [1, 2])
+    assert found["loss"].isnan().tolist() == [False, True]
+    assert found["end"].isnan().any(1).tolist() == [False, True]
+
+
+def test_numbers_that_overflow_give_autograds_infinities_and_not_a_crash():
+    problem = Problem((12, 9, 7, 3), torch.float32)
+    problem.w[0] *= 1e30
+    ours, theirs = (problem.train(engine(*parts(problem)), Ruled(rule=LocalRule()), [0]) for engine in (Native, Eager))
+    assert not ours["loss"].isfinite().any()
+    assert not theirs["loss"].isfinite().any()
+
+
+def test_a_model_of_another_type_or_kind_is_refused_with_the_reason():
+    assert "torch.float64 on cpu" in native.unfit(Problem((12, 9, 3), torch.float64).module)
+    assert native.unfit(Problem((12, 9, 3), torch.float32).module) is None
+
+
+def test_what_was_compiled_from_another_source_is_not_used(tmp_path, monkeypatch):
+    native.library.cache_clear()
+    try:
+        with monkeypatch.context() as patch:
+            (tmp_path / "native.c").touch()
+            os.utime(tmp_path / "native.c", (2**33, 2**33))
+            patch.setattr(native, "__file__", str(tmp_path / "native.py"))
+            assert "make setup" in native.library()
+    finally:
+        native.library.cache_clear()
+
+
+def test_the_tables_are_those_of_the_c_structures():
+    """Eight bytes a field, none padded."""
+    for table in (native.LINEAR, native.DEVICE, native.RULE):
+        assert table.itemsize == 8 * len(table.names)
+        assert all(np.dtype(table[name]).itemsize == 8 for name in table.names)
