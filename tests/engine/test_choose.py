@@ -9,11 +9,11 @@ import yaml
 from torch import nn
 
 from bench import replay
-from bench.batches import Batches
 from bench.engine import choose
 from bench.engine.choose import Work, engine
 from bench.errors import UserError
-from bench.flat import Layout
+from bench.learning.batches import Batches
+from bench.learning.flat import Layout
 from bench.main import command
 from bench.models import deep
 from bench.record import read_all

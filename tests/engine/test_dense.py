@@ -11,15 +11,15 @@ import torch
 from torch import nn
 
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule
-from bench import assemble
-from bench.batches import Batches
-from bench.classifier import Classifier
 from bench.engine import crowd
 from bench.engine.dense import Dense, linears
 from bench.engine.eager import Eager
-from bench.flat import Layout
+from bench.learning.batches import Batches
+from bench.learning.classifier import Classifier
+from bench.learning.flat import Layout
 from bench.main import plan, store
-from bench.registry import classes
+from bench.prepare import assemble
+from bench.prepare.registry import classes
 
 ALGORITHMS = sorted(classes("algo"))
 NEEDS = frozenset({"last_gradient", "mean_gradient", "full_gradient", "start_loss", "prototypes"})
