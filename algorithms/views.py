@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Layout(Protocol):
-    """How the flat vector is cut into the model's layers (bench/flat.py)."""
+    """How the flat vector is cut into the model's layers (bench/learning/flat.py)."""
 
     size: int
     layers: tuple[str, ...]

@@ -10,11 +10,14 @@ from datamodules.base import DataError
 
 VERBS = {
     "partition": (
-        "bench.partition",
+        "bench.prepare.partition_plot",
         "plot how a data set is dealt to the clients: labels, distance from the whole",
     ),
     "replay": ("bench.replay", "re-run a record and say whether the weights are the same, bit for bit"),
-    "timeline": ("bench.timeline", "a picture of who trained, transmitted and waited in a run, on the virtual clock"),
+    "timeline": (
+        "bench.output.timeline",
+        "a picture of who trained, transmitted and waited in a run, on the virtual clock",
+    ),
     "speed": ("bench.speed.command", "how fast local training is here, against a plain loop and other simulators"),
 }
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, BinaryIO, Protocol
 
-import datamodules._ops  # noqa: F401  # before Lightning
+import datamodules._torchvision  # noqa: F401  # before Lightning
 
 # isort: split
 import pytorch_lightning as pl
@@ -22,15 +22,15 @@ from pytorch_lightning.loggers import Logger
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from bench.errors import UserError
+from bench.output.timeline import Log
 from bench.record import Record, cannot_write
-from bench.tally import Ended
-from bench.timeline import Log
+from bench.simulation.tally import Ended
 
 Values = dict[str, float | None]
 
 
 class Loop(Protocol):
-    """What the adapter needs of bench.loop.FederatedLoop."""
+    """What the adapter needs of bench.simulation.loop.FederatedLoop."""
 
     @property
     def round(self) -> int: ...
@@ -44,7 +44,7 @@ class Loop(Protocol):
 
 
 class Evaluation(Protocol):
-    """What the adapter needs of bench.figures.Figures."""
+    """What the adapter needs of bench.simulation.figures.Figures."""
 
     names: tuple[str, ...]
 

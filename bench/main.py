@@ -24,11 +24,11 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from bench import check, help, own_files, registry
-from bench.config import GROUPS, SCHEMAS, Keys, open_twin
 from bench.errors import UserError, guarded, hush, of_machine, refuse
+from bench.prepare import check, help, own_files, registry
+from bench.prepare.config import GROUPS, SCHEMAS, Keys, open_twin
+from bench.prepare.resolve import CONF, describe, resolve
 from bench.record import make_folder, read, read_all
-from bench.resolve import CONF, describe, resolve
 from datamodules.base import DataError
 
 VERSION_BASE = "1.3"

@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import yaml  # type: ignore[import-untyped]
 
-from bench import metrics_csv
 from bench.errors import UserError
-from bench.facts import git_revision
-from bench.metrics_csv import Row
+from bench.output import metrics_csv
+from bench.output.facts import git_revision
+from bench.output.metrics_csv import Row
 
 if TYPE_CHECKING:  # pandas takes a second
     from pandas import DataFrame
@@ -198,7 +198,7 @@ def load(out: str | Path = "runs", **wanted: Any) -> tuple[DataFrame, DataFrame]
     `wanted` keeps the runs with this value, or one of these, in a column: algo="fedavg", seed=[0, 1]; a key with a dot
     is given as **{"algo.mu": 0.1}.
     """
-    from bench.frames import chosen, rounds_frame, runs_frame
+    from bench.output.frames import chosen, rounds_frame, runs_frame
 
     folder = Path(out)
     runs = read_all(folder)

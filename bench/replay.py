@@ -9,14 +9,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench import check, facts
 from bench.errors import Diverged, Parser, UserError
-from bench.metrics_csv import Row
-from bench.progress import Progress
+from bench.output import facts
+from bench.output.metrics_csv import Row
+from bench.output.progress import Progress
+from bench.prepare import check
 from bench.record import TIMES, Run, read
 
 if TYPE_CHECKING:  # torch takes two seconds, and the record may still be refused
-    from bench.loop import FederatedLoop
+    from bench.simulation.loop import FederatedLoop
 
 
 def main(argv: Sequence[str]) -> int:
@@ -44,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _again(run: Run) -> tuple[list[Row], str]:
-    from bench.assemble import build
+    from bench.prepare.assemble import build
 
     with ExitStack() as stack:
 

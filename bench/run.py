@@ -14,16 +14,17 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from bench import facts, forecast, tracking
-from bench.assemble import Parts, build
 from bench.errors import Diverged
-from bench.machine import rare_collections
 from bench.metrics import MB, rounds_to_target
-from bench.metrics_csv import Row
-from bench.progress import Progress, duration, roughly
+from bench.output import facts, tracking
+from bench.output.metrics_csv import Row
+from bench.output.progress import Progress, duration, roughly
+from bench.output.timeline import Log
+from bench.prepare import forecast
+from bench.prepare.allocator import rare_collections
+from bench.prepare.assemble import Parts, build
+from bench.prepare.resources import peak_memory
 from bench.record import COLUMNS, TIMES, Record
-from bench.resources import peak_memory
-from bench.timeline import Log
 
 if TYPE_CHECKING:  # Lightning takes seven seconds, and assembling may still refuse the config
     from bench.federation import Federation, Values

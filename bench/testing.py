@@ -12,15 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.base import Algorithm, Fed, Schedule, State
-from bench.batches import Batch, Batches
-from bench.clock import Devices, Population
 from bench.engine.eager import Eager
 from bench.errors import unknown
-from bench.flat import Layout, trainable
-from bench.loop import FederatedLoop
-from bench.prerun import Prerun
-from bench.registry import classes, defaults
-from bench.schedule import Rules
+from bench.learning.batches import Batch, Batches
+from bench.learning.flat import Layout, trainable
+from bench.prepare.prerun import Prerun
+from bench.prepare.registry import classes, defaults
+from bench.simulation.clock import Devices, Population
+from bench.simulation.loop import FederatedLoop
+from bench.simulation.schedule import Rules
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class Torchvision:
 
 def download(what: Torchvision, done: Callable[[Path], bool]) -> None:
     """Into the cache; OSError, HTTPException or RuntimeError where it fails."""
-    from datamodules._ops import torchvision
+    from datamodules._torchvision import torchvision
 
     dataset = getattr(torchvision.datasets, what.dataset)
     if not _answers(_urls(dataset), CONNECT_SECONDS):

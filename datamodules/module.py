@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datamodules._ops  # noqa: F401  # isort: skip  (before Lightning)
+import datamodules._torchvision  # noqa: F401  # isort: skip  (before Lightning)
 from functools import cached_property
 
 import numpy as np

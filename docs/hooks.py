@@ -13,7 +13,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from algorithms.base import Algorithm
-from bench.registry import classes
+from bench.prepare.registry import classes
 from leaderboards.audit import markdown as audit
 from leaderboards.verdict import Verdict, all_verdicts, number
 

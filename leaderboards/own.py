@@ -14,7 +14,7 @@ IMAGES = {"fmnist": ((1, 28, 28), 10), "cifar10": ((3, 32, 32), 10), "gtsrb": ((
 COUNT = """
 import json, sys
 import numpy as np
-from bench.flat import Layout
+from bench.learning.flat import Layout
 from bench.main import plan, store
 from bench.models import build
 store()

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from bench.metrics import MB
-from bench.metrics_csv import Row
+from bench.output.metrics_csv import Row
 from bench.record import Run
 from leaderboards.tables import Entry, Group, group
 

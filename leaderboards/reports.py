@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any
 
 from bench.errors import UserError
-from bench.weights_and_biases import begin, has_key
+from bench.output.weights_and_biases import begin, has_key
 from leaderboards import results
 from leaderboards.ledger import load
 from leaderboards.page.boards import boards

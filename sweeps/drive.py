@@ -18,7 +18,7 @@ from typing import TextIO
 
 from optuna.trial import TrialState
 
-from bench.progress import duration
+from bench.output.progress import duration
 from bench.record import make_folder, write_atomically
 from sweeps import fairness, results
 from sweeps.pictures import draw

@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from bench.registry import classes
-from bench.resolve import options
+from bench.prepare.registry import classes
+from bench.prepare.resolve import options
 from sweeps.plan import Run, Sweep
 
 # milliseconds of CPU for one training step, and for each sample in it; width 1, the input size of the papers

@@ -10,7 +10,7 @@ from pathlib import Path
 import optuna
 from optuna.trial import TrialState
 
-from bench.pictures import pyplot
+from bench.output.pictures import pyplot
 from bench.record import make_folder
 
 

@@ -76,8 +76,8 @@ Execute = Callable[[Task], Mapping[str, Any]]  # a benchmark, or whatever is to 
 
 def benchmark(task: Task) -> Mapping[str, Any]:
     """One run in this process; an earlier attempt whose record is here goes on where it stopped."""
-    from bench import registry
     from bench.main import plan, store
+    from bench.prepare import registry
     from bench.run import run
 
     store()

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Trained
-from bench.batches import Batches, Pass
 from bench.engine.head import prototypes
 from bench.engine.kernel import Units
 from bench.engine.trace import Sink
-from bench.flat import Layout
+from bench.learning.batches import Batches, Pass
+from bench.learning.flat import Layout
 
 TUNING = 2**31  # the number of a dispatch that never happens
 SUMS = frozenset({"last_gradient", "mean_gradient"})

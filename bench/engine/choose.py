@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from bench.batches import Batches
 from bench.engine import structure
 from bench.engine.base import Engine
 from bench.engine.cohort import Cohort, stack_size
 from bench.engine.eager import Eager
 from bench.errors import UserError
-from bench.flat import Layout
+from bench.learning.batches import Batches
+from bench.learning.flat import Layout
 
 LEAST_STACK = 8  # smaller stacks of devices are no faster than one after the other (measured: 1.3 to 5 times from here)
 LEAST_STEPS = 3000  # the first vmap of a process imports 800 modules of torch, which takes seconds

@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
 from algorithms.base import Fed, LocalRule
-from bench import custom
-from bench.batches import Batches
+from bench import own_code
 from bench.engine import batched
 from bench.engine.base import Engine, Group
 from bench.errors import UserError
-from bench.flat import Layout, trainable
+from bench.learning.batches import Batches
+from bench.learning.flat import Layout, trainable
 
 MOST = 64  # devices in a stack
 NUMBERS = 2**19  # in the models, and in the inputs, of a stack
@@ -89,7 +89,7 @@ class Cohort(Engine):
             try:
                 return self._fails(x, y)
             except Exception as error:
-                return f"vmap cannot run its training step ({custom.reason(error)})"
+                return f"vmap cannot run its training step ({own_code.reason(error)})"
 
     def _fails(self, x: Tensor, y: Tensor) -> str | None:
         n = len(y)

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.base import Fed, LocalRule
-from bench.batches import Batch, Batches
 from bench.engine import kernel, structure
 from bench.engine.base import Engine, Group
 from bench.engine.compile import compiled
 from bench.engine.layers import Param
-from bench.flat import Layout
+from bench.learning.batches import Batch, Batches
+from bench.learning.flat import Layout
 
 
 class Convolutional(Engine):

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from bench.schedule import Rules
+from bench.simulation.schedule import Rules
 
 PER_STEP, PER_NUMBER = 3e-5, 1e-10  # seconds a local step takes at least: by itself, and per parameter and sample
 WORTHWHILE = 0.01  # seconds of training between two results that the loop waits for, below which sharing them is slower

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bench.batches import Batch, Batches
 from bench.engine.base import Group
 from bench.engine.rates import Rates
 from bench.engine.rows import Rows, take
 from bench.engine.stack import Linear, Stack, aligned
+from bench.learning.batches import Batch, Batches
 
 CACHE = 2**22  # bytes that a stack works on; measured: from 2^20 to 2^23 within a quarter
 MOST = 256  # devices in a stack

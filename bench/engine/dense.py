@@ -7,14 +7,14 @@ import itertools
 from torch import Tensor, nn
 
 from algorithms.base import Fed, LocalRule
-from bench.batches import Batches
 from bench.engine.base import Engine, Group
 from bench.engine.crowd import Crowd
 from bench.engine.lone import Lone
 from bench.engine.rates import Rates
 from bench.engine.stack import Linear
 from bench.engine.structure import chain
-from bench.flat import Layout, trainable
+from bench.learning.batches import Batches
+from bench.learning.flat import Layout, trainable
 
 LARGE = 2**18  # bytes of a model from which on it is trained alone
 

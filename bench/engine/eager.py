@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.base import Fed, LocalRule
-from bench.batches import Batch, Batches
 from bench.engine import kernel
 from bench.engine.base import Engine, Group
 from bench.engine.kernel import Vector
-from bench.flat import Layout, bind, trainable
+from bench.learning.batches import Batch, Batches
+from bench.learning.flat import Layout, bind, trainable
 from bench.seeding import stream
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from bench.batches import Batches
 from bench.engine import kernel
-from bench.flat import Layout, bind, trainable
+from bench.learning.batches import Batches
+from bench.learning.flat import Layout, bind, trainable
 
 
 def prototypes(

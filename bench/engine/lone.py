@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bench.batches import Batches
 from bench.engine.base import Group
 from bench.engine.rates import Rates
 from bench.engine.stack import Linear
+from bench.learning.batches import Batches
 
 ROWS = 80  # samples in a block: more, and the products among them cost more than the passes saved
 Cuts = list[tuple[Tensor | None, Tensor | None]]

@@ -17,12 +17,11 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.base import Fed, LocalRule
-from bench.batches import Batch, Batches
 from bench.engine.base import Engine, Group
 from bench.engine.dense import linears
 from bench.engine.rates import Rates
-from bench.engine.stack import Linear
-from bench.flat import Layout, trainable
+from bench.learning.batches import Batch, Batches
+from bench.learning.flat import Layout, trainable
 
 TOGETHER = (
     2**19

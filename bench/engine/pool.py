@@ -11,11 +11,11 @@ import numpy as np
 from torch import Tensor
 
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Trained
-from bench.batches import Batches
 from bench.engine.base import Engine
 from bench.engine.site import Site, constants
 from bench.engine.trace import Sink
-from bench.flat import Layout
+from bench.learning.batches import Batches
+from bench.learning.flat import Layout
 
 TRACE_BYTES = 2**26  # of the paths of devices that one part may hold
 

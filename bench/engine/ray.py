@@ -84,8 +84,8 @@ class Actor:
     """A process of the cluster that answers for a Site of its own."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        from bench.assemble import Ground
-        from bench.registry import create
+        from bench.prepare.assemble import Ground
+        from bench.prepare.registry import create
 
         create(config["algo"])  # a class in a file of the user's is known from here on
         self.site = Ground.load(config).site(config)[0]

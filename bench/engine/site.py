@@ -12,7 +12,7 @@ from torch import Tensor
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Trained
 from bench.engine.base import Engine
 from bench.engine.trace import TraceRows
-from bench.evaluate import Evaluate
+from bench.learning.evaluate import Evaluate
 
 Constants = dict[str, Any]  # the numbers in Fed
 Tuning = tuple[LocalRule, int]  # how devices fine-tune, and for how many epochs

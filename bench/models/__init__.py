@@ -1,6 +1,6 @@
 """The papers' networks. A network is a function (node, shape, classes) -> nn.Module under its name in NETWORKS.
 
-A module may declare `deep` (names of its fully connected part) and `head` (its last layer); see bench.flat.Layout.
+A module may declare `deep` (names of its fully connected part) and `head` (its last layer): bench.learning.flat.Layout.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
-from bench import custom
-from bench.batches import Batch
+from bench import own_code
 from bench.errors import UserError, unknown
+from bench.learning.batches import Batch
 
 # overridden, these change what is trained, and nobody would call them here
 HOOKS = (
@@ -123,16 +123,16 @@ def _class(target: str | None) -> tuple[type, type]:
     if not target or "." not in target:
         given = f"not {target}" if target else "so it needs model.target"
         raise UserError(f"model=custom is a class of your own, {given}: model.target=./file.py:Class or package.Class.")
-    found = custom.split(target)
+    found = own_code.split(target)
     if found and not found[1]:
-        module = custom.load_file(found[0])
+        module = own_code.load_file(found[0])
         mine = [c for c in vars(module).values() if _base(c) and c.__module__ == module.__name__]
         if len(mine) != 1:
             what = f"several LightningModules ({', '.join(c.__name__ for c in mine)})" if mine else "no LightningModule"
             raise UserError(f"{found[0]} defines {what}: give model.target={target}:Class.")
         cls = mine[0]
     else:
-        cls = custom.load(target)
+        cls = own_code.load(target)
     base = _base(cls)
     if base is None or base is cls:
         raise UserError(f"{target} is not a LightningModule: it has to extend pytorch_lightning.LightningModule.")
@@ -164,7 +164,7 @@ def _construct(cls: type, args: Mapping[str, Any], offered: Mapping[str, Any]) -
     try:
         module: nn.Module = cls(**values)
     except Exception as error:
-        raise UserError(f"{cls.__name__} cannot be constructed: {custom.reason(error)}.") from error
+        raise UserError(f"{cls.__name__} cannot be constructed: {own_code.reason(error)}.") from error
     return module
 
 
@@ -216,7 +216,7 @@ def _called(module: nn.Module, method: str, *args: Any) -> Any:
         return getattr(module, method)(*args)
     except Exception as error:
         sizes = f" on a batch of {[list(t.shape) for t in args[0]]}" if method == "training_step" else ""
-        raise UserError(f"{method} of {_name(module)} failed{sizes}: {custom.reason(error)}.") from error
+        raise UserError(f"{method} of {_name(module)} failed{sizes}: {own_code.reason(error)}.") from error
 
 
 def _name(module: nn.Module) -> str:
@@ -235,7 +235,7 @@ class _Ignored:
 
 @cache
 def _size(dataset: str) -> tuple[tuple[int, ...], int]:
-    from bench.registry import create
+    from bench.prepare.registry import create
 
     loaded = create(json.loads(dataset)).load()
     return loaded.shape, loaded.classes

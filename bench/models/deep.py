@@ -28,7 +28,7 @@ def without_batch_norm(module: nn.Module) -> nn.Module:
 
 
 def _torchvision() -> Any:
-    from datamodules._ops import torchvision
+    from datamodules._torchvision import torchvision
 
     return torchvision.models
 

@@ -56,7 +56,7 @@ def plain(load: Workload, data: Data, drift: bool = False) -> Round:
 
 def trainer(load: Workload, data: Data) -> Round:
     """A Lightning Trainer for every device, with all that can be switched off switched off."""
-    from bench.module import LocalModule
+    from bench.learning.module import LocalModule
     from bench.speed.trainer import fit
 
     def local(net: nn.Module, x: Tensor, y: Tensor, passes: int) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import torch
 
-from bench import pictures
 from bench.errors import Parser, UserError, unknown
+from bench.output import pictures
 from bench.speed import growth
 from bench.speed.processes import PEERS, Own, Peer, Turns
 from bench.speed.variants import VARIANTS

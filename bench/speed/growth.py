@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from algorithms.base import Algorithm
-from bench import pictures
+from bench.output import pictures
 from bench.speed.processes import Own
 from bench.speed.variants import Remembers, auto, federated
 from bench.speed.work import WORKLOADS, Data, Round, Workload

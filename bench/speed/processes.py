@@ -19,7 +19,7 @@ from torch import nn
 
 from bench.errors import UserError
 from bench.metrics import MB
-from bench.resources import peak_memory
+from bench.prepare.resources import peak_memory
 from bench.speed.peers import SPEC
 from bench.speed.work import LR, Round, Workload
 

@@ -6,15 +6,15 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator
 
-import datamodules._ops  # noqa: F401  # before Lightning
+import datamodules._torchvision  # noqa: F401  # before Lightning
 
 # isort: split
 import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 
-from bench.batches import Batch
-from bench.module import LocalModule
+from bench.learning.batches import Batch
+from bench.learning.module import LocalModule
 
 
 class _Local(pl.LightningModule):

@@ -13,9 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Schedule, Trained, Upload
-from bench.batches import Batches
-from bench.classifier import Classifier
-from bench.clock import Devices
 from bench.engine import choose
 from bench.engine.base import Engine, Trains
 from bench.engine.cohort import Cohort
@@ -23,11 +20,14 @@ from bench.engine.eager import Eager
 from bench.engine.pool import Spread
 from bench.engine.process import Forked
 from bench.engine.site import Site
-from bench.evaluate import Evaluate
-from bench.flat import Layout, trainable
-from bench.loop import FederatedLoop
-from bench.machine import keep_memory, rare_collections
-from bench.schedule import Rules
+from bench.learning.batches import Batches
+from bench.learning.classifier import Classifier
+from bench.learning.evaluate import Evaluate
+from bench.learning.flat import Layout, trainable
+from bench.prepare.allocator import keep_memory, rare_collections
+from bench.simulation.clock import Devices
+from bench.simulation.loop import FederatedLoop
+from bench.simulation.schedule import Rules
 from bench.speed.baselines import floor, plain, trainer
 from bench.speed.work import LR, Data, Round, Workload
 

@@ -1,7 +1,7 @@
 """The network that digits has by default, in float64: as a user would bring it, so that the whole run is in double."""
 
+from bench.learning.module import LocalModule
 from bench.models.dense import mlp
-from bench.module import LocalModule
 
 
 class Double(LocalModule):

@@ -8,7 +8,7 @@ from torch import nn
 from algorithms.afo import AFO
 from algorithms.base import Fed, Schedule
 from algorithms.ce_afl import CE_AFL
-from bench.flat import Layout
+from bench.learning.flat import Layout
 from bench.testing import quadratic
 
 

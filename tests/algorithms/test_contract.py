@@ -10,13 +10,18 @@ import pytest
 import torch
 
 from algorithms.base import Algorithm
-from bench import check
-from bench.assemble import build
+<<<<<<< HEAD
+from bench.prepare import check
+from bench.prepare.assemble import build
 from bench.engine import native
+=======
+>>>>>>> main
 from bench.errors import UserError
 from bench.main import plan, store
+from bench.prepare import check
+from bench.prepare.assemble import build
+from bench.prepare.registry import classes
 from bench.record import TIMES
-from bench.registry import classes
 
 ALGORITHMS = sorted(classes("algo"))
 SETTINGS = {

@@ -9,9 +9,9 @@ import torch
 
 from algorithms.base import Fed, Updates
 from algorithms.fed2a import Fed2A, consistency, plu_sends_deep, rdm, time_weights
-from bench.assemble import build
-from bench.flat import Layout
+from bench.learning.flat import Layout
 from bench.main import plan, store
+from bench.prepare.assemble import build
 from bench.testing import Quadratic, quadratic
 
 

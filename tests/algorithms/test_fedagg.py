@@ -4,8 +4,8 @@ import torch
 from scipy.optimize import minimize
 
 from algorithms.fedagg import FedAgg, learning_rates
-from bench.assemble import build
 from bench.main import plan, store
+from bench.prepare.assemble import build
 from bench.testing import quadratic
 
 

@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from algorithms.fedbabu import FedBABU
-from bench.assemble import build
 from bench.main import plan, store
+from bench.prepare.assemble import build
 from bench.testing import quadratic
 
 

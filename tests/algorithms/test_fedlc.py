@@ -9,7 +9,7 @@ import torch
 from algorithms.base import Algorithm, Fed, Jobs, Schedule, Trained, Updates
 from algorithms.fedlc import FedLC, demand_row, epsilon, learning_rate, xi
 from algorithms.fedlc_variants import FedLC_T, SC_FedLC
-from bench.flat import Layout
+from bench.learning.flat import Layout
 from bench.testing import Quadratic, quadratic
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from bench.assemble import build
 from bench.main import plan, store
+from bench.prepare.assemble import build
 
 NET = """
 import pytorch_lightning as pl

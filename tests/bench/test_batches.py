@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from bench.batches import Batches
+from bench.learning.batches import Batches
 from bench.seeding import stream, streams
 
 CLIENTS = [np.arange(0, 23), np.arange(23, 24), np.arange(24, 44)]

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from bench import budget
 from bench.main import plan, store
-from bench.registry import create
+from bench.prepare import budget
+from bench.prepare.registry import create
 
 P = 4 * (64 * 64 + 64 + 64 * 10 + 10)  # bytes of the perceptron for digits
 

@@ -10,9 +10,9 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from bench import check, registry
 from bench.errors import UserError
 from bench.main import command, plan, store
+from bench.prepare import check, registry
 from tests.bench.refusal import assert_refused
 
 NAMES = {

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from bench.clock import Clock, Devices, Event, Kind, Population
+from bench.simulation.clock import Clock, Devices, Event, Kind, Population
 
 
 def test_simultaneous_events_come_as_mail_uploads_by_device_then_starts():

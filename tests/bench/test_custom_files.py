@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from bench import custom, own_files, registry
+from bench import own_code
 from bench.errors import UserError
 from bench.main import command, plan, store
+from bench.prepare import own_files, registry
 from bench.record import read_all
 from tests.bench.refusal import assert_refused
 
@@ -151,11 +152,11 @@ def test_resume_with_the_same_file_is_no_contradiction_with_another_it_is(
 
 def test_the_text_of_a_file_is_executed_once_and_anew_after_a_change(tmp_path: Path) -> None:
     path = tmp_path / "half.py"
-    assert custom.load_file(path) is custom.load_file(path)
-    before = custom.load(f"{path}:Half")
+    assert own_code.load_file(path) is own_code.load_file(path)
+    before = own_code.load(f"{path}:Half")
     path.write_text(ALGO.replace("0.5", "0.75"))
     assert registry.defaults(before) == {"share": 0.5}
-    assert registry.defaults(custom.load(f"{path}:Half")) == {"share": 0.75}
+    assert registry.defaults(own_code.load(f"{path}:Half")) == {"share": 0.75}
     assert not (tmp_path / "__pycache__").exists()
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from bench.main import command
+from bench.prepare.resolve import options
 from bench.record import read_all
-from bench.resolve import options
 from tests.bench.own_net import KEYS, NET, SCALAR, SGD, config, perceptron, weights, write
 
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from bench.assemble import build
 from bench.main import plan, store
+from bench.prepare.assemble import build
 
 
 def parts(*keys):

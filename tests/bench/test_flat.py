@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from bench.flat import Layout, trainable
+from bench.learning.flat import Layout, trainable
 
 
 class Net(nn.Module):

@@ -5,11 +5,12 @@ import random
 
 import pytest
 
-from bench import flight, forecast
-from bench.assemble import build
-from bench.flight import InFlight, Others
-from bench.jobs import Job
 from bench.main import plan, store
+from bench.prepare import forecast
+from bench.prepare.assemble import build
+from bench.simulation import flight
+from bench.simulation.flight import InFlight, Others
+from bench.simulation.jobs import Job
 
 
 def job(number, client, arrival, version=0, count=1):

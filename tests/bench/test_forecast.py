@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from bench import forecast
 from bench import run as module
-from bench.assemble import build
 from bench.main import plan, store
-from bench.progress import roughly
+from bench.output.progress import roughly
+from bench.prepare import forecast
+from bench.prepare.assemble import build
 from bench.record import read_all
 from bench.run import run
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from bench import forecast
-from bench.assemble import build
 from bench.engine.eager import Eager
 from bench.main import plan, store
+from bench.prepare import forecast
+from bench.prepare.assemble import build
 
 STEP, JOB, AGGREGATION, TEST = 3.0, 7.0, 11.0, 5.0
 

@@ -218,7 +218,7 @@ def test_gradient_evaluations_count_two_for_a_step_that_climbs_first():
 
 
 def test_sampling_with_replacement_keeps_all_places_taken():
-    from bench.loop import FederatedLoop
+    from bench.simulation.loop import FederatedLoop
 
     seen = []
     after = FederatedLoop._arrive

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from bench.clock import Devices, Population, RoundTrip
+from bench.simulation.clock import Devices, Population, RoundTrip
 from tests.bench import small
 from tests.bench.small import W0, B, Post, assert_close, step
 

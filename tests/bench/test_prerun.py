@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from bench import prerun, replay
-from bench.assemble import build
+from bench import replay
 from bench.errors import UserError
-from bench.loop import FederatedLoop
 from bench.main import plan, store
+from bench.prepare import prerun
+from bench.prepare.assemble import build
 from bench.record import read, read_all
 from bench.run import run
+from bench.simulation.loop import FederatedLoop
 
 TRACE = (2 * 2 + 1) * 4810 + 3  # numbers of a round: three models and two gradients of the perceptron, and counts
 

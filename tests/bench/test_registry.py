@@ -13,7 +13,7 @@ from omegaconf.errors import ValidationError
 
 from algorithms.base import Algorithm
 from algorithms.fedprox import FedProx
-from bench import registry
+from bench.prepare import registry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,8 @@ def test_discovery_does_not_import_lightning() -> None:
     import subprocess
 
     code = (
-        "import sys; from bench import registry; registry.classes('dataset'); print('pytorch_lightning' in sys.modules)"
+        "import sys; from bench.prepare import registry; registry.classes('dataset');"
+        " print('pytorch_lightning' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from algorithms.base import Algorithm
-from bench import registry, resolve
-from bench.config import GROUPS, SCHEMAS, Keys
 from bench.errors import UserError
 from bench.main import plan, store
+from bench.prepare import registry, resolve
+from bench.prepare.config import GROUPS, SCHEMAS, Keys
 from datamodules.base import Dataset
 
 store()

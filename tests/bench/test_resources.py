@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from bench import resources
+from bench.prepare import resources
 
 
 def test_the_memory_that_is_left_is_within_what_the_process_may_take(monkeypatch):

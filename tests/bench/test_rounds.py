@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bench.assemble import build
 from bench.errors import Diverged
 from bench.main import plan, store
+from bench.prepare.assemble import build
+from bench.prepare.registry import classes
 from bench.record import TIMES
-from bench.registry import classes
 
 SMALL = ("dataset=digits", "clients=8", "cohort=4", "rounds=3", "epochs=2", "batch_size=40", "test_samples=64")
 NETWORK = ("devices.rho=0.5", "devices.up=[1,3]", "devices.down=[2,5]", "devices.redraw=true")

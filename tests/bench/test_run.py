@@ -11,11 +11,11 @@ from contextlib import nullcontext
 
 import pytest
 
-from bench import facts
 from bench import run as module
 from bench.errors import UserError
 from bench.federation import checkpoint_path
 from bench.main import command, plan, store
+from bench.output import facts
 from bench.record import TIMES, read, read_all
 from bench.run import run
 
@@ -234,9 +234,9 @@ def test_online_needs_a_key(tmp_path, monkeypatch):
 
 
 def test_git_revision_is_of_this_checkout_or_nothing(monkeypatch, tmp_path):
-    elsewhere = tmp_path / "bench" / "run.py"
+    elsewhere = tmp_path / "bench" / "output" / "facts.py"
     monkeypatch.setattr(facts, "__file__", str(elsewhere))
-    elsewhere.parent.mkdir()
+    elsewhere.parent.mkdir(parents=True)
     assert facts.git_revision() is None
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
 
@@ -253,7 +253,7 @@ def test_git_revision_is_of_this_checkout_or_nothing(monkeypatch, tmp_path):
     assert len(revision) == 40
     (tmp_path / "b.py").write_text("new code")
     assert facts.git_revision() == f"{revision}-dirty"
-    inner = tmp_path / "venv" / "bench" / "run.py"  # installed somewhere below another project's checkout
+    inner = tmp_path / "venv" / "bench" / "output" / "facts.py"  # installed somewhere below another project's checkout
     inner.parent.mkdir(parents=True)
     monkeypatch.setattr(facts, "__file__", str(inner))
     assert facts.git_revision() is None
@@ -272,7 +272,7 @@ def test_the_bar_on_a_terminal_fits_its_line(monkeypatch):
         def flush(self):
             pass
 
-    monkeypatch.setattr("bench.progress.REDRAW_SECONDS", 0)
+    monkeypatch.setattr("bench.output.progress.REDRAW_SECONDS", 0)
     monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((60, 24)))
     terminal = Terminal()
     progress = module.Progress(terminal)

@@ -7,14 +7,14 @@ import torch
 from torch import nn
 
 from algorithms.base import Algorithm, Fed, Schedule, Upload
-from bench.assemble import build
-from bench.batches import Batches
-from bench.clock import Devices
 from bench.engine.eager import Eager
-from bench.flat import Layout
-from bench.loop import FederatedLoop
+from bench.learning.batches import Batches
+from bench.learning.flat import Layout
 from bench.main import plan, store
-from bench.schedule import Rules
+from bench.prepare.assemble import build
+from bench.simulation.clock import Devices
+from bench.simulation.loop import FederatedLoop
+from bench.simulation.schedule import Rules
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from bench import __main__ as bench_tools
 from bench.main import command
-from bench.progress import Progress
+from bench.output.progress import Progress
 from datamodules import __main__ as data_tools
 from datamodules.cache import Line
 from leaderboards import __main__ as leaderboards_tools

@@ -3,11 +3,11 @@
 from itertools import pairwise
 from pathlib import Path
 
-from bench import timeline
 from bench.__main__ import main
 from bench.main import command
+from bench.output import timeline
+from bench.output.timeline import SHOWN, Log, _aggregations, chosen, until
 from bench.record import read_all
-from bench.timeline import SHOWN, Log, _aggregations, chosen, until
 
 
 def test_a_runs_jobs_are_logged_and_drawn(capsys):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from bench.assemble import build
 from bench.main import plan, store
 from bench.metrics import upload_cost
+from bench.prepare.assemble import build
 
 COLUMN = "upload_gb_every_round"
 

@@ -5,9 +5,9 @@ from dataclasses import fields
 import pytest
 import torch
 
-from bench.config import Keys
-from bench.own_files import _check
-from bench.registry import classes
+from bench.prepare.config import Keys
+from bench.prepare.own_files import _check
+from bench.prepare.registry import classes
 from datamodules.base import DataError
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from bench import registry
+from bench.prepare import registry
 from datamodules.base import DataError
 from datamodules.clusters import Clusters
 from datamodules.partition import Classes, Dirichlet, Iid, Shards

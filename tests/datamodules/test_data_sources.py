@@ -133,7 +133,7 @@ def test_wrong_contents_are_named(tmp_path, monkeypatch, write_idx):
 @pytest.fixture
 def mirror(tmp_path, monkeypatch, write_idx):
     """torchvision's own download, from a server of this test."""
-    from datamodules._ops import torchvision
+    from datamodules._torchvision import torchvision
 
     write_idx(tmp_path / "server", compress=True)
     resources = []
@@ -187,7 +187,7 @@ def test_no_connection_is_one_sentence(tmp_path, mirror):
 
 @pytest.mark.parametrize("name", ["MNIST", "FashionMNIST", "EMNIST", "CIFAR10", "CIFAR100", "GTSRB"])
 def test_it_is_known_whom_to_ask(name):
-    from datamodules._ops import torchvision
+    from datamodules._torchvision import torchvision
 
     urls = _urls(getattr(torchvision.datasets, name))
     assert urls and all(url.startswith("http") for url in urls)

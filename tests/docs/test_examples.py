@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.custom import load_file
 from bench.main import command, plan, store
-from bench.own_files import arguments
-from bench.pictures import pyplot
+from bench.output.pictures import pyplot
+from bench.own_code import load_file
+from bench.prepare.own_files import arguments
+from bench.prepare.registry import borrowed, classes
 from bench.record import Record, read_all
-from bench.registry import borrowed, classes
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = sorted(DOCS.glob("examples/*.py"))

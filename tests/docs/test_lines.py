@@ -12,9 +12,9 @@ import lines
 import pytest
 
 from bench import __main__ as bench_tools
-from bench import own_files, registry
 from bench.errors import Parser
 from bench.main import _parse, plan, store
+from bench.prepare import own_files, registry
 from bench.record import Record
 from datamodules.__main__ import VERBS as DATA_VERBS
 from datamodules.__main__ import data_sets

@@ -10,8 +10,8 @@ import pytest
 
 from algorithms.base import Algorithm
 from algorithms.fedprox import FedProx
-from bench.custom import load_file
-from bench.registry import classes
+from bench.own_code import load_file
+from bench.prepare.registry import classes
 
 DOCS = lines.ROOT / "docs"
 FILE = re.compile(r"\b(?:algorithms|bench|datamodules|sweeps|leaderboards|tests)/[\w/.]*\w(?:\.\w+|/)")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import budget
 from bench.main import command
+from bench.prepare import budget
 from bench.record import Record, read, read_all
 
 ROOT = Path(__file__).parents[2]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import resolve
 from bench.main import command
+from bench.prepare import resolve
 from bench.record import read_all
 
 HEAVY = {"image100"}  # VGG-16 on 144 pixels

@@ -5,10 +5,10 @@ import torch
 from torch import nn
 
 from algorithms.base import Fed, Jobs
-from bench.batches import Batches
-from bench.classifier import Classifier
 from bench.engine import compile as compiler
-from bench.flat import Layout, trainable
+from bench.learning.batches import Batches
+from bench.learning.classifier import Classifier
+from bench.learning.flat import Layout, trainable
 
 CLASSES = 4
 

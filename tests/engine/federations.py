@@ -10,11 +10,11 @@ import torch
 from torch import nn
 
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule
-from bench import assemble
-from bench.batches import Batches
-from bench.classifier import Classifier
-from bench.flat import Layout
+from bench.learning.batches import Batches
+from bench.learning.classifier import Classifier
+from bench.learning.flat import Layout
 from bench.main import plan, store
+from bench.prepare import assemble
 
 NEEDS = frozenset({"last_gradient", "mean_gradient", "full_gradient", "start_loss", "prototypes"})
 SIZES = [23, 1, 40, 7, 10, 33, 4]  # samples of each device, in batches of 10

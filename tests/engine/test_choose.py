@@ -9,11 +9,11 @@ import yaml
 from torch import nn
 
 from bench import replay
-from bench.batches import Batches
 from bench.engine import choose, native
 from bench.engine.choose import Work, engine
 from bench.errors import UserError
-from bench.flat import Layout
+from bench.learning.batches import Batches
+from bench.learning.flat import Layout
 from bench.main import command
 from bench.models import deep
 from bench.record import read_all
@@ -72,14 +72,16 @@ def test_a_row_of_linear_layers_is_trained_in_c_where_that_was_built(monkeypatch
     found, why = chosen("auto", mlp(), (64,))
     assert (found.name, type(found).__name__) == ("chain", "Dense")
     assert why.endswith("native would be faster, but its C part was not built")
-    with pytest.raises(UserError, match="engine=native cannot train this model: its C part was not built. Take engine"):
+    with pytest.raises(
+        UserError, match=r"engine=native cannot train this model: its C part was not built\. Take engine"
+    ):
         chosen("native", mlp(), (64,))
 
 
 def test_what_is_not_in_single_precision_is_left_to_the_chain():
     net = mlp().double()
     assert chosen("auto", net, (64,))[0].name == "chain"
-    with pytest.raises(UserError, match="it is torch.float64 on cpu"):
+    with pytest.raises(UserError, match=r"it is torch\.float64 on cpu"):
         chosen("native", net, (64,))
 
 

@@ -8,19 +8,19 @@ import torch
 from torch import nn
 
 from algorithms.base import Algorithm, Fed, LocalRule, Schedule, Upload
-from bench.assemble import build
-from bench.batches import Batches
-from bench.clock import Devices
 from bench.engine.cohort import Cohort
 from bench.engine.eager import Eager
 from bench.errors import UserError
-from bench.flat import Layout, trainable
-from bench.loop import FederatedLoop
+from bench.learning.batches import Batches
+from bench.learning.flat import Layout, trainable
 from bench.main import plan, store
 from bench.models import deep
-from bench.registry import classes
-from bench.schedule import Rules
+from bench.prepare.assemble import build
+from bench.prepare.registry import classes
 from bench.seeding import stream
+from bench.simulation.clock import Devices
+from bench.simulation.loop import FederatedLoop
+from bench.simulation.schedule import Rules
 
 SIZES = (1, 7, 12, 5, 10, 3, 9, 4)  # samples of each device: no stack is full, no batch fits
 ALGORITHMS = sorted(classes("algo"))

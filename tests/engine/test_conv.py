@@ -6,14 +6,14 @@ import torch
 from torch import nn
 
 from bench import models
-from bench.classifier import Classifier
 from bench.engine import compile as compiler
 from bench.engine import structure
 from bench.engine.conv import Convolutional
 from bench.engine.convolutions import Columns, Torch
 from bench.engine.layers import Relu
 from bench.engine.spectral import Spectral
-from bench.flat import trainable
+from bench.learning.classifier import Classifier
+from bench.learning.flat import trainable
 from bench.seeding import stream
 from tests.engine.chains import CLASSES, FORMS, federation, flat_after, force, start
 

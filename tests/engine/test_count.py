@@ -6,7 +6,7 @@ import torch
 from algorithms.base import Schedule
 from bench.engine import count
 from bench.main import plan, store
-from bench.schedule import Rules
+from bench.simulation.schedule import Rules
 
 LARGE, SMALL = 10**7, 10
 

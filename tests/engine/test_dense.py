@@ -5,11 +5,11 @@ import torch
 from torch import nn
 
 from algorithms.base import LocalRule
-from bench.classifier import Classifier
 from bench.engine import crowd
 from bench.engine.dense import Dense, linears
 from bench.engine.eager import Eager
-from bench.registry import classes
+from bench.learning.classifier import Classifier
+from bench.prepare.registry import classes
 from tests.engine.federations import NEEDS, RULES, SIZES, Problem, Ruled, noisy, path, rules, same
 
 ALGORITHMS = sorted(classes("algo"))
@@ -26,9 +26,9 @@ ALONE = 1  # bytes of cache: no two devices fit into a stack
     ],
 )
 def test_every_algorithm_goes_autograds_way(name, dtype, tolerance, cached, monkeypatch):
-    theirs = path(name, dtype, Eager)
+    autograds = path(name, dtype, Eager)
     monkeypatch.setattr(crowd, "CACHE", cached)
-    for ours, theirs in zip(path.__wrapped__(name, dtype, Dense), theirs, strict=True):
+    for ours, theirs in zip(path.__wrapped__(name, dtype, Dense), autograds, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance)
 
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from algorithms.base import Algorithm, LocalRule
-from bench.assemble import build
-from bench.loop import FederatedLoop
 from bench.main import plan, store
-from bench.registry import classes
+from bench.prepare.assemble import build
+from bench.prepare.registry import classes
+from bench.simulation.loop import FederatedLoop
 
 ALGORITHMS = sorted(classes("algo"))
 SMALL = ("dataset=digits", "clients=6", "cohort=3", "rounds=2", "epochs=2", "batch_size=40", "test_samples=64")

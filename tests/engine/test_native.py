@@ -11,7 +11,7 @@ from bench.engine import native
 from bench.engine.dense import Dense
 from bench.engine.eager import Eager
 from bench.engine.native import Native
-from bench.registry import classes
+from bench.prepare.registry import classes
 from tests.engine.federations import NEEDS, RULES, SIZES, Problem, Ruled, noisy, path, rules, same
 
 MISSING = native.library() if isinstance(native.library(), str) else None

@@ -12,15 +12,16 @@ import pytest
 import torch
 
 from algorithms.base import Algorithm
-from bench import facts, replay
-from bench.assemble import build
+from bench import replay
 from bench.engine.pool import cut
 from bench.engine.shared import Arena
 from bench.errors import UserError
-from bench.loop import FederatedLoop
 from bench.main import command, plan, store
+from bench.output import facts
+from bench.prepare.assemble import build
 from bench.record import TIMES, Record, read
 from bench.run import run
+from bench.simulation.loop import FederatedLoop
 
 ROOT = Path(__file__).parents[2]
 SMALL = ["dataset=digits", "clients=12", "cohort=6", "rounds=2", "epochs=2", "devices.rho=0.5", "logger=none"]
@@ -87,8 +88,8 @@ def test_the_number_of_workers_changes_no_bit(name, parts):
 
 
 def test_a_test_set_of_many_chunks_gives_the_same_figures(parts, monkeypatch):
-    monkeypatch.setattr("bench.evaluate.CHUNK", 50)
-    monkeypatch.setattr("bench.figures.WORTHWHILE", 0)
+    monkeypatch.setattr("bench.learning.evaluate.CHUNK", 50)
+    monkeypatch.setattr("bench.simulation.figures.WORTHWHILE", 0)
     alone, several = parts("engine.workers=1"), parts("engine.workers=3")
     assert alone.evaluate.evaluate.chunks == 8
     assert alone.evaluate(True) == several.evaluate(True)

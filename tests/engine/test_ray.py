@@ -20,8 +20,8 @@ SMALL = ["dataset=digits", "clients=12", "cohort=6", "rounds=3", "epochs=2", "te
 PROGRAM = """
 import sys
 import ray
-from bench import facts
-from bench.assemble import build
+from bench.output import facts
+from bench.prepare.assemble import build
 from bench.record import TIMES
 from bench.main import plan, store
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import made
 import pytest
 
-from bench import registry
 from bench.errors import UserError
+from bench.prepare import registry
 from leaderboards import __main__ as command
 from leaderboards import golden, ledger, results
 from leaderboards.check import check, compare, expected

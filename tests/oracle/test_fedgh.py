@@ -26,14 +26,14 @@ import torch
 from torch import nn
 
 from algorithms.base import Fed, Schedule
-from bench.batches import Batch, Batches
-from bench.clock import Population
 from bench.engine.eager import Eager
 from bench.engine.head import HeadFit
-from bench.flat import Layout, trainable
-from bench.loop import FederatedLoop
-from bench.registry import classes
-from bench.schedule import Rules
+from bench.learning.batches import Batch, Batches
+from bench.learning.flat import Layout, trainable
+from bench.prepare.registry import classes
+from bench.simulation.clock import Population
+from bench.simulation.loop import FederatedLoop
+from bench.simulation.schedule import Rules
 from bench.testing import Script
 
 from .problem import COHORTS, STEPS, agree

@@ -1,0 +1,115 @@
+"""A user's own code: a class in a file (./net.py:Net) or in a package (my_package.Net). Errors are one sentence."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from bench.errors import UserError, unknown
+
+_FILE = re.compile(r"(?P<file>.+\.py)(?::(?P<name>\w+))?")
+_PREFIX = "own_"
+
+
+def split(text: str) -> tuple[Path, str] | None:
+    """./net.py:Net -> its absolute path and the name, "" where none is given; None: not a file of Python."""
+    match = _FILE.fullmatch(text.strip())
+    return match and (Path(match["file"]).expanduser().absolute(), match["name"] or "")
+
+
+def load_file(path: Path) -> ModuleType:
+    """The module in a file. The same text is executed once, so that a class stays the same class."""
+    try:
+        source = path.read_bytes()
+    except FileNotFoundError:
+        raise UserError(f"There is no file {path}.") from None
+    except OSError as error:
+        raise UserError(f"Cannot read {path}: {error.strerror}.") from None
+    name = _PREFIX + sha256(str(path).encode() + b"\0" + source).hexdigest()[:16]
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)  # dataclasses look their module up there
+    try:
+        with _importable(path.parent):
+            exec(compile(source, str(path), "exec"), vars(module))  # without a __pycache__ in the user's folder
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise UserError(f"{path} cannot be loaded: {reason(error, path)}.") from None
+    return module
+
+
+def load(target: str) -> Any:
+    """What /path/file.py:Name or package.module.Name names."""
+    if found := split(target):
+        path, name = found
+        module, where = load_file(path), str(path)
+    else:
+        where, _, name = target.rpartition(".")
+        module = _import(where, target)
+    if not hasattr(module, name):
+        known = [key for key, value in vars(module).items() if inspect.isclass(value)]
+        raise unknown(f"class in {where}", name, known, None if known else "it has none")
+    return getattr(module, name)
+
+
+def _import(name: str, target: str) -> ModuleType:
+    try:
+        with _importable(Path.cwd()):
+            return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and f"{name}.".startswith(f"{error.name}."):
+            raise UserError(
+                f"There is no module {error.name} for {target}, neither in {Path.cwd()} nor among the installed ones."
+            ) from None
+        raise UserError(f"{name} cannot be imported: {reason(error)}.") from None
+    except (Exception, SystemExit) as error:
+        raise UserError(f"{name} cannot be imported: {reason(error)}.") from None
+
+
+def target(cls: type) -> str:
+    """What `load` finds the class by."""
+    if cls.__module__.startswith(_PREFIX):
+        return f"{sys.modules[cls.__module__].__file__}:{cls.__qualname__}"
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def reason(error: BaseException, path: Path | None = None) -> str:
+    """Kind, first line and, where it is in the file (by default: in code that is not installed), the place."""
+    text = str(error).strip().partition("\n")[0].rstrip(".")
+    frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError):
+        text, frames = error.msg, [*frames, (error.filename or "", error.lineno)]
+    mine = [(Path(f), line) for f, line in frames if f == str(path) or (path is None and _is_users(f))]
+    place = f" (line {mine[-1][1]} of {mine[-1][0].name})" if mine else ""
+    return f"{type(error).__name__}{f': {text}' if text else ''}{place}"
+
+
+def _is_users(file: str) -> bool:
+    return "site-packages" not in file and not file.startswith(
+        (f"{sys.base_prefix}/", f"{Path(__file__).parent}/", "<")
+    )
+
+
+@contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    """What lies in the folder can be imported, as for a script there; `python bench.py` has only its own folder."""
+    import datamodules._torchvision  # noqa: F401  # before the user's code imports Lightning or torchvision
+
+    importlib.invalidate_caches()
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))

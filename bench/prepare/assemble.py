@@ -1,0 +1,218 @@
+"""From a resolved config to everything a run needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from algorithms.base import Algorithm, Fed
+from bench import models
+from bench.engine import choose, count
+from bench.engine.base import Trains
+from bench.engine.head import HeadFit
+from bench.engine.pool import Here, Spread, Workers
+from bench.engine.site import Site
+from bench.errors import UserError
+from bench.learning.batches import Batches
+from bench.learning.evaluate import Evaluate
+from bench.learning.flat import Layout, trainable
+from bench.learning.services import LayerOutputs
+from bench.models.custom import try_out
+from bench.prepare import budget
+from bench.prepare.allocator import keep_memory
+from bench.prepare.prerun import Prerun
+from bench.prepare.registry import create
+from bench.seeding import stream
+from bench.simulation.clock import Devices, Population
+from bench.simulation.figures import Figures
+from bench.simulation.loop import FederatedLoop
+from bench.simulation.schedule import constants, rules
+from datamodules.base import Loaded
+
+
+@dataclass(frozen=True)
+class Parts:
+    loop: FederatedLoop
+    evaluate: Figures  # test figures of what is deployed now
+    data: dict[str, Any]  # facts for the record
+    model: dict[str, Any]
+    module: nn.Module
+    prerun: Prerun
+    memory: budget.Need  # bytes, by what they are for
+    config: Mapping[str, Any]  # to record: with the engine that was chosen, so that a resume takes the same one
+    workers: Workers  # to be closed when the run is over
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What every process that takes part in a run holds."""
+
+    loaded: Loaded
+    clients: list[np.ndarray]  # the samples of each device
+    remark: str | None  # the partition's
+    device: torch.device
+
+    @classmethod
+    def load(cls, config: Mapping[str, Any]) -> Ground:
+        keep_memory()
+        torch.set_num_threads(1)  # two threads in each of two processes make a step fifty times slower
+        seed = config["seed"]
+        loaded: Loaded = create(config["dataset"]).load()
+        if config["val_fraction"]:
+            loaded = loaded.with_validation(config["val_fraction"], stream(seed, "validation"))
+        partition = create(config["partition"])
+        clients = partition.split(loaded.train.y.numpy(), config["clients"], stream(seed, "partition"))
+        return cls(loaded, clients, partition.remark(clients), _device(config["engine"]["device"]))
+
+    def facts(self, name: str, tested: int) -> dict[str, Any]:
+        """What the record says of the data, of which `tested` samples are evaluated on."""
+        samples = [len(client) for client in self.clients]
+        return {
+            "name": name,
+            "source": self.loaded.source,
+            "train": len(self.loaded.train),
+            "test": tested,
+            "classes": self.loaded.classes,
+            "clients": len(samples),
+            "samples_per_client": [min(samples), max(samples)],
+            "deviation": " ".join(filter(None, (self.loaded.deviation, self.remark))) or None,
+        }
+
+    def site(self, config: Mapping[str, Any]) -> tuple[Site, str, dict[str, Any]]:
+        """Also says why it has its engine, and what the record is to say of the model."""
+        loaded, seed = self.loaded, config["seed"]
+
+        def inputs(x: Tensor) -> Tensor:
+            return loaded.inputs(x, config["normalise"], dtype)
+
+        net = models.build(config["model"], loaded.shape, loaded.classes, stream(seed, "init"))
+        from bench.learning.module import (
+            local_module,  # Lightning takes seven seconds: only once little is left to refuse
+        )
+
+        module = local_module(config["model"], net).to(self.device)
+        layout = Layout(module)
+        w0 = layout.flatten(trainable(module))
+        dtype = w0.dtype
+        batches = Batches(
+            loaded.train.x.to(self.device),
+            loaded.train.y.to(self.device),
+            self.clients,
+            inputs,
+            loaded.augment if loaded.augments else None,
+            batch_size=config["batch_size"],
+            classes=loaded.classes,
+            seed=seed,
+            local_unit=config["local_unit"],
+        )
+        fed = Fed(
+            **constants(config),
+            samples=w0.new_tensor([len(c) for c in self.clients]),
+            layout=layout,
+            layer_outputs=LayerOutputs(module, layout, loaded, inputs),
+            fit_head=HeadFit(module, layout),
+        )
+        x, y = _test(loaded, config["test_samples"])
+        evaluate = Evaluate(module, layout, x.to(self.device), y.to(self.device), inputs)
+        facts = _model(config, module, layout, batches)
+        engine, why = choose.engine(config["engine"]["name"], module, layout, batches, _work(config, batches))
+        return Site(engine, fed, evaluate), why, facts
+
+
+def build(config: Mapping[str, Any], folder: Callable[[Mapping[str, Any]], Path] | None = None) -> Parts:
+    """`folder` makes or names the run's own, should something large have to be kept there."""
+    ground = Ground.load(config)
+    samples = [len(client) for client in ground.clients]
+    memory = budget.check(config, ground.loaded, samples, ground.device)
+    alone, why, facts = ground.site(config)
+    config = {
+        **config,
+        "engine": {**config["engine"], "name": alone.engine.name},
+        "engine_why": config.get("engine_why") or why,
+    }
+    engine: Trains = alone.engine
+    module, layout = alone.engine.module, engine.layout
+    w0 = layout.flatten(trainable(module))
+    devices = Devices(config["clients"], config["seed"], config["sampling"], Population(**config["devices"]))
+
+    def make(algo: Algorithm) -> FederatedLoop:
+        return FederatedLoop(algo, fed, engine, devices, rules(config, algo, fed), w0)
+
+    prerun = Prerun(make, partial(folder, config) if folder else None)
+    fed = replace(alone.fed, trace=prerun)
+    site = replace(alone, fed=fed)
+    try:
+        algo = create(config["algo"])
+        number = count.workers(config, layout.size, samples, rules(config, algo, fed), ground.device)
+        workers = _start(config, site, number)
+        engine = alone.engine if isinstance(workers, Here) else Spread(alone.engine, workers)
+        loop = make(algo)
+    except UserError:
+        raise
+    except ValueError as error:  # a method that cannot work with this model
+        raise UserError(f"{error}.") from None
+    return Parts(
+        loop=loop,
+        evaluate=Figures(loop, alone.evaluate, workers, stream(config["seed"], "watched")),
+        data=ground.facts(config["dataset"]["name"], len(alone.evaluate.y)),
+        model=facts,
+        module=module,
+        prerun=prerun,
+        memory=memory,
+        config=config,
+        workers=workers,
+    )
+
+
+def _work(config: Mapping[str, Any], batches: Batches) -> choose.Work:
+    each = sum(batches.steps_per_epoch(client) for client in range(config["clients"])) / config["clients"]
+    steps = round(each * config["rounds"] * config["epochs"] * config["cohort"])
+    return choose.Work(together=max(config["concurrency"] or 0, config["cohort"]), steps=steps)
+
+
+def _start(config: Mapping[str, Any], site: Site, number: int) -> Workers:
+    """Before anything starts threads, since the workers are forked."""
+    asked, address = config["engine"]["workers"], config["engine"]["address"]
+    if site.evaluate.y.device.type != "cpu":
+        if (asked or 1) > 1 or address != "local":
+            print("workers    1: on a GPU one process trains all devices; engine.device=cpu takes more", flush=True)
+        return Here(site)
+    if address != "local":
+        from bench.engine.ray import Actors
+
+        return Actors(config, site, number, address)
+    if number == 1:
+        return Here(site)
+    from bench.engine.process import Forked
+
+    return Forked(site, number)
+
+
+def _model(config: Mapping[str, Any], module: nn.Module, layout: Layout, batches: Batches) -> dict[str, Any]:
+    """Facts for the record; a user's own module is tried out."""
+    facts = {"name": config["model"]["name"], "parameters": layout.size}
+    if config["model"]["name"] == "custom":
+        some = batches.load(torch.arange(min(max(2, config["batch_size"]), len(batches.y)), device=batches.y.device))
+        facts |= {"name": config["model"]["target"], "loss": try_out(module, some, batches.classes)}
+    return facts
+
+
+def _device(name: str) -> torch.device:
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UserError("engine.device=cuda needs a GPU that torch can use; engine.device=cpu runs without one.")
+    return torch.device("cuda" if name == "cuda" or (name == "auto" and torch.cuda.is_available()) else "cpu")
+
+
+def _test(loaded: Loaded, samples: int | None) -> tuple[Tensor, Tensor]:
+    """The test set, or a fixed random part of it, the same in every run."""
+    if samples is None or samples >= len(loaded.test):
+        return loaded.test.x, loaded.test.y
+    index = torch.from_numpy(stream(0, "test_samples").permutation(len(loaded.test))[:samples])
+    return loaded.test.x[index], loaded.test.y[index]

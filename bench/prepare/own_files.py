@@ -1,0 +1,106 @@
+"""Algorithms, data sets and partitions in files of the user's: algo=./mine.py stands for the class in that file."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, fields
+from typing import Any
+
+from omegaconf.errors import OmegaConfBaseException
+
+from bench import own_code
+from bench.errors import UserError, unknown
+from bench.prepare import registry
+from bench.prepare.config import GROUPS, Keys
+
+_PATH = re.compile(r"[^,()\[\]'\"]+\.py(?::\w+)?(?=$|[\s,)\]'\"])")  # also within a,b and choice(a,b)
+_SAFE = re.compile(r"[\w./:+@%*-]+")
+_NEEDED = {"algo": (), "dataset": ("title", "defaults", "load", "available"), "partition": ("deal",)}
+
+
+def arguments(argv: Sequence[str]) -> list[str]:
+    """The command line as Hydra takes it: files are loaded and stand there by the name of the class in them."""
+    return [_argument(text) for text in argv]
+
+
+def _argument(text: str) -> str:
+    key, equals, value = text.partition("=")
+    if not equals or not (key in registry.BASES or key == "model.target"):
+        return text
+    quoted = "'" in value or '"' in value
+    replace: Callable[[re.Match[str]], str] = (
+        (lambda match: register(key, match[0]))
+        if key in registry.BASES
+        else (lambda match: _absolute(match[0], quoted))
+    )
+    return f"{key}={_PATH.sub(replace, value)}"
+
+
+def _absolute(text: str, quoted: bool) -> str:
+    """So that a record can be resumed from another folder."""
+    found = own_code.split(text)
+    assert found is not None
+    path, name = found
+    full = f"{path}:{name}" if name else str(path)
+    return full if quoted or _SAFE.fullmatch(full) else "'" + full.replace("'", r"\'") + "'"
+
+
+def register(group: str, text: str) -> str:
+    """Makes the class that ./file.py or ./file.py:Name means an option of its group; returns the option's name."""
+    found = own_code.split(text)
+    assert found is not None
+    path, wanted = found
+    module, base = own_code.load_file(path), registry.BASES[group]
+    mine = {
+        cls.__name__: cls
+        for cls in vars(module).values()
+        if inspect.isclass(cls) and cls.__module__ == module.__name__ and registry.is_option(cls, group)
+    }
+    if not mine:
+        raise UserError(f"{path} defines no {GROUPS[group]}: no class in it extends {base.__module__}.{base.__name__}.")
+    if wanted and wanted not in mine:
+        raise unknown(f"{GROUPS[group]} in {path}", wanted, mine)
+    if not wanted and len(mine) > 1:
+        raise UserError(
+            f"{path} defines several ({', '.join(mine)}): name one, as in {group}={text.strip()}:{min(mine)}."
+        )
+    cls = mine[wanted] if wanted else next(iter(mine.values()))
+    _check(group, cls, f"{cls.__name__} in {path}")
+    known = registry.classes(group).get(cls.__name__.lower(), cls)
+    if registry.target(known) != registry.target(cls):
+        raise UserError(
+            f"{cls.__name__} in {path} would be {group}={cls.__name__.lower()}, which is {registry.target(known)} "
+            f"already: give the class another name."
+        )
+    try:
+        registry.register(cls)
+    except (NameError, TypeError, ValueError, OmegaConfBaseException) as error:
+        raise UserError(f"{cls.__name__} in {path} cannot be an option: {own_code.reason(error, path)}.") from None
+    return cls.__name__.lower()
+
+
+def _check(group: str, cls: type, name: str) -> None:
+    if "__dataclass_fields__" not in vars(cls):
+        raise UserError(f"{name} is not a dataclass: put @dataclass(frozen=True, kw_only=True) above it.")
+    for f in fields(cls):
+        if f.default is MISSING and f.default_factory is MISSING:
+            raise UserError(f"{name} has no default for {f.name}: every field needs one.")
+    base = registry.BASES[group]
+    if missing := [key for key in _NEEDED[group] if getattr(cls, key, None) is getattr(base, key, None)]:
+        raise UserError(f"{name} does not define {', '.join(missing)}, which every {GROUPS[group]} needs.")
+    if group == "dataset":
+        _check_defaults(cls.defaults, name)  # type: ignore[attr-defined]
+
+
+def _check_defaults(defaults: Any, name: str) -> None:
+    """`defaults` of a data set: keys of a run, and for a group a table with its name."""
+    if not isinstance(defaults, Mapping):
+        raise UserError(f"defaults of {name} has to be a dictionary of keys of a run, not {type(defaults).__name__}.")
+    groups = ("model", "partition", "devices")
+    for key, value in defaults.items():
+        if key not in groups and key not in (f.name for f in fields(Keys)):
+            raise unknown(f"key in defaults of {name}", str(key), [*groups, *(f.name for f in fields(Keys))])
+        if key in groups and not (isinstance(value, Mapping) and "name" in value):
+            raise UserError(f"defaults of {name} has {key}={value!r}: write it as {{'name': {str(value)!r}}}.")

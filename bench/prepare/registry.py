@@ -1,0 +1,166 @@
+"""Algorithms, data sets and partitions are dataclasses; each joins its Hydra group under its lower-case name."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import types
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import MISSING, Field, field, fields, make_dataclass
+from functools import cache, partial
+from importlib import import_module
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from hydra.core.config_store import ConfigStore
+
+from algorithms.base import Algorithm
+from bench import own_code
+from bench.errors import UserError, unknown
+from datamodules.base import Dataset
+from datamodules.partition import Partition
+
+BASES: dict[str, type] = {"algo": Algorithm, "dataset": Dataset, "partition": Partition}
+_classes: dict[str, dict[str, type]] = {group: {} for group in BASES}
+_twins: dict[tuple[str, str], type] = {}
+
+
+def classes(group: str) -> dict[str, type]:
+    """The options of a group by name: every concrete class found in the packages, plus those registered by hand."""
+    _discover()
+    return dict(sorted(_classes[group].items()))
+
+
+def register(cls: type) -> type:
+    """Make a class from anywhere an option of its group; returns it, so that it can be used as a decorator."""
+    group = next((g for g, base in BASES.items() if issubclass(cls, base)), None)
+    if group is None:
+        raise TypeError(f"{cls.__name__} is not an Algorithm, a Dataset or a Partition")
+    name = cls.__name__.lower()
+    known = _classes[group].get(name, cls)
+    if target(known) != target(cls):
+        raise ValueError(f"two classes are called {group}={name}: {target(known)} and {target(cls)}")
+    _classes[group][name] = cls
+    _store(group, name, [("_target_", str, field(default=target(cls))), *_twin_fields(cls)])
+    if group == "partition":
+        union = {f[0]: (f[0], Any, None) for c in _classes[group].values() for f in _twin_fields(c)}
+        _store(group, "auto", list(union.values()))
+    return cls
+
+
+def create(node: Mapping[str, Any]) -> Any:
+    """The dataclass that a node of the resolved config describes."""
+    cls = _load(str(node["_target_"]))
+    hints = get_type_hints(cls)
+    values = {k: v for k, v in node.items() if k not in ("_target_", "name")}
+    for key in values:
+        if key not in hints:
+            raise unknown(f"field of {target(cls)}", key, defaults(cls))
+    return cls(**{key: _fitted(key, value, hints[key]) for key, value in values.items()})
+
+
+target = own_code.target
+
+
+@contextmanager
+def borrowed() -> Iterator[None]:
+    """What is registered inside is forgotten afterwards: a user's own files belong to one command."""
+    _discover()
+    stored = ConfigStore.instance().repo
+    tables = [*_classes.values(), _twins, *(stored[group] for group in BASES)]
+    before = [dict(table) for table in tables]
+    try:
+        yield
+    finally:
+        for table, content in zip(tables, before, strict=True):
+            table.clear()
+            table.update(content)
+
+
+def twin(group: str, name: str) -> type:
+    """What Hydra holds for an option: the same fields, unfrozen, plus name and _target_."""
+    _discover()
+    return _twins[group, name]
+
+
+def title(cls: type) -> str:
+    """The first line of the docstring."""
+    return (inspect.getdoc(cls) or "").partition("\n")[0]
+
+
+def defaults(cls: type) -> dict[str, Any]:
+    """Field names with their defaults."""
+    return {f.name: _default(f) for f in fields(cls)}
+
+
+@cache
+def _discover() -> None:
+    for package in ("algorithms", "datamodules"):
+        for info in pkgutil.iter_modules(import_module(package).__path__, f"{package}."):
+            name = info.name.rpartition(".")[2]
+            # module.py imports Lightning (7 s); names with an underscore are private or commands
+            if name.startswith("_") or name in ("base", "module"):
+                continue
+            module = import_module(info.name)
+            for cls in vars(module).values():
+                if inspect.isclass(cls) and cls.__module__ == info.name and is_option(cls):
+                    register(cls)
+
+
+def _load(name: str) -> type:
+    if own_code.split(name):
+        cls: type = own_code.load(name)
+    else:
+        module, _, attribute = name.rpartition(".")
+        try:
+            cls = getattr(import_module(module), attribute)
+        except (ImportError, AttributeError, ValueError):
+            raise UserError(f"There is no {name} in this version of fedbench.") from None
+    return cls
+
+
+def is_option(cls: type, group: str | None = None) -> bool:
+    """Is it one of the group, or of any, to be chosen by name?"""
+    public = not cls.__name__.startswith("_") and cls not in BASES.values() and not inspect.isabstract(cls)
+    return public and issubclass(cls, BASES[group] if group else tuple(BASES.values()))
+
+
+def _store(group: str, name: str, columns: list[tuple[str, Any, Any]]) -> None:
+    # Hydra makes nodes of frozen dataclasses read-only, so it gets an unfrozen twin
+    _twins[group, name] = make_dataclass(f"{group}_{name}", [("name", str, field(default=name)), *columns])
+    ConfigStore.instance().store(group=group, name=name, node=_twins[group, name])
+
+
+def _twin_fields(cls: type) -> list[tuple[str, Any, Any]]:
+    hints = get_type_hints(cls)
+    return [(f.name, _hint(hints[f.name]), field(default_factory=partial(_default, f))) for f in fields(cls)]
+
+
+def _fitted(key: str, value: Any, hint: Any) -> Any:
+    """A value for a field whose type OmegaConf does not check."""
+    if get_origin(hint) is tuple and isinstance(value, list):
+        return tuple(value)
+    if get_origin(hint) is Literal and value not in get_args(hint):
+        raise ValueError(f"{key} must be {' or '.join(map(str, get_args(hint)))}, not {value}")
+    allowed = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else ()
+    if float in allowed and type(value) is int:
+        return float(value)
+    if allowed and not isinstance(value, tuple(a for a in allowed if isinstance(a, type))):
+        raise ValueError(f"{key} must be {' or '.join(a.__name__ for a in allowed)}, not {value}")
+    return value
+
+
+def _default(f: Field[Any]) -> Any:
+    if f.default_factory is not MISSING:
+        return f.default_factory()
+    return None if f.default is MISSING else list(f.default) if isinstance(f.default, tuple) else f.default
+
+
+def _hint(hint: Any) -> Any:
+    """The hint as OmegaConf takes it: X | None as Optional; Literals and other unions are left to the class."""
+    if hint in (int, float, bool, str):
+        return hint
+    if get_origin(hint) in (Union, types.UnionType):
+        inner = [a for a in get_args(hint) if a is not type(None)]
+        return inner[0] | None if inner[0] in (int, float, bool, str) and len(inner) == 1 else Any
+    return Any

@@ -1,0 +1,76 @@
+"""The method's own schedule, unless the keys of the run say otherwise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from algorithms.base import Algorithm, Fed, Schedule
+from bench.errors import UserError
+from bench.learning.flat import Layout
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the run decides, whatever the method."""
+
+    schedule: Schedule
+    rounds: int
+    weighting: str = "size"
+    aggregation: str = "arrived"
+    arrivals_per_round: int | None = None  # asynchronous schedules; None: the buffer
+    virtual_seconds: float = math.inf
+    on_divergence: str = "stop"
+    batch: int | None = None  # most jobs trained in one engine call
+
+    def together(self, size: int, places: int) -> int:
+        """How many jobs of `size` numbers are trained in one call; at a time, the engine computes `places` parts."""
+        return self.batch or max(1, min(2048, 2**25 // (size * places))) * places
+
+
+def rules(config: Mapping[str, Any], algo: Algorithm, fed: Fed) -> Rules:
+    """What the loop needs to know of the config; refuses schedules that cannot be."""
+    kinds = {None: algo.schedule(fed), "sync": Schedule(fed.cohort, fed.cohort), "async": Schedule(fed.clients, 1)}
+    own = kinds[config["schedule"]]
+    concurrency, buffer = config["concurrency"] or own.concurrency, config["buffer"] or own.buffer
+    if not buffer <= concurrency <= fed.clients:
+        raise UserError(
+            f"buffer <= concurrency <= clients has to hold, not {buffer} <= {concurrency} <= {fed.clients}."
+        )
+    chosen = Schedule(concurrency, buffer)
+    name = config["algo"]["name"]
+    if not chosen.sync and "trace" in algo.need:
+        raise UserError(f"{name} averages over the devices of a round and needs a synchronous schedule.")
+    if chosen.sync and config["devices"]["max_wait"] is not None:
+        raise UserError("devices.max_wait is for asynchronous schedules: a synchronous round waits for its cohort.")
+    if config["on_divergence"] == "drop" and "trace" in algo.need:
+        raise UserError(f"on_divergence=drop is not possible with {name}, which averages over all devices of a round.")
+    if config["aggregation"] == "cached" and not algo.cacheable:
+        raise UserError(f"aggregation=cached is not possible with {name}, which uses more than the devices' models.")
+    return Rules(
+        chosen,
+        rounds=config["rounds"],
+        weighting=config["weighting"],
+        aggregation=config["aggregation"],
+        arrivals_per_round=config["arrivals_per_round"] or (fed.clients if buffer == 1 else buffer),
+        virtual_seconds=config["virtual_seconds"] or math.inf,
+        on_divergence=config["on_divergence"],
+        batch=config["engine"]["batch"],
+    )
+
+
+def check(config: Mapping[str, Any], algo: Algorithm) -> None:
+    """The same refusals before there are data or a model: a schedule depends on neither."""
+    samples = torch.ones(config["clients"])
+    rules(config, algo, Fed(**constants(config), samples=samples, layout=Layout(nn.Linear(1, 1))))
+
+
+def constants(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of Fed that are keys of the run."""
+    names = ("clients", "cohort", "rounds", "epochs", "lr", "momentum")
+    return {name: config[name] for name in names} | {"decay": config["weight_decay"]}
