@@ -10,12 +10,7 @@ import pytest
 import torch
 
 from algorithms.base import Algorithm
-<<<<<<< HEAD
-from bench.prepare import check
-from bench.prepare.assemble import build
 from bench.engine import native
-=======
->>>>>>> main
 from bench.errors import UserError
 from bench.main import plan, store
 from bench.prepare import check

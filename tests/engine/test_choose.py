@@ -72,9 +72,7 @@ def test_a_row_of_linear_layers_is_trained_in_c_where_that_was_built(monkeypatch
     found, why = chosen("auto", mlp(), (64,))
     assert (found.name, type(found).__name__) == ("chain", "Dense")
     assert why.endswith("native would be faster, but its C part was not built")
-    with pytest.raises(
-        UserError, match=r"engine=native cannot train this model: its C part was not built\. Take engine"
-    ):
+    with pytest.raises(UserError, match=r"engine=native cannot train this model: its C part was not built\. Take"):
         chosen("native", mlp(), (64,))
 
 
