@@ -12,7 +12,7 @@ help: ## this list
 
 setup: $(READY) ## create .venv and install fedbench with everything it needs
 
-$(READY): pyproject.toml bench/engine/native.c bench/engine/steps.h
+$(READY): pyproject.toml $(wildcard bench/c/*)
 	@echo "Setting up .venv (some minutes, once; details in .venv/install.log) ..."
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/pip install -e '.[dev]' > .venv/install.log 2>&1 || { tail -n 20 .venv/install.log; exit 1; }

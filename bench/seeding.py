@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import zlib
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 from numpy.random.bit_generator import ISeedSequence
 
-Words = npt.NDArray[np.uint32]
+from bench.compiled import library, pointer
+
+Words, Numbers = npt.NDArray[np.uint32], npt.NDArray[np.int64]
 
 
 def stream(seed: int, purpose: str, *ids: int) -> np.random.Generator:
@@ -23,11 +27,37 @@ def stream(seed: int, purpose: str, *ids: int) -> np.random.Generator:
 
 def streams(seed: int, purpose: str, ids: Sequence[Sequence[int]]) -> list[np.random.Generator]:
     """stream(seed, purpose, *ids) for many ids below 2^32 at once, at a fifth of the time."""
+    return [np.random.Generator(np.random.PCG64(cast(Any, _Ready(state)))) for state in _seeds(seed, purpose, ids)]
+
+
+def shuffles(
+    seed: int, purpose: str, ids: Sequence[Sequence[int]], numbers: Sequence[Numbers], times: Sequence[int]
+) -> list[list[Numbers]]:
+    """Each of these streams shuffles copies of its numbers: below 2^31 of them, so many times."""
+    lengths, counts = (np.array(values, dtype=np.int64) for values in ([len(mine) for mine in numbers], times))
+    built = library()
+    if isinstance(built, str):
+        drawn = zip(streams(seed, purpose, ids), numbers, times, strict=True)
+        return [[_shuffled(rng, mine) for _ in range(count)] for rng, mine, count in drawn]
+    seeds, joined = _seeds(seed, purpose, ids), np.concatenate(numbers)
+    room = np.empty(int(lengths @ counts), dtype=np.int64)
+    arrays = (seeds, joined, np.cumsum(lengths) - lengths, lengths, counts, room)
+    built.shuffles(ctypes.c_int64(len(seeds)), *map(pointer, arrays))
+    ends = np.cumsum(np.repeat(lengths, counts)).tolist()
+    parts = map(room.__getitem__, map(slice, [0, *ends[:-1]], ends))
+    return [list(islice(parts, count)) for count in times]
+
+
+def _shuffled(rng: np.random.Generator, numbers: Numbers) -> Numbers:
+    copy = numbers.copy()
+    rng.shuffle(copy)
+    return copy
+
+
+def _seeds(seed: int, purpose: str, ids: Sequence[Sequence[int]]) -> npt.NDArray[np.uint64]:
     entropy = [*_words(seed), *_words(zlib.crc32(purpose.encode()))]
     rows = np.asarray(ids, dtype=np.uint32)
-    words = [np.full(len(rows), word, dtype=np.uint32) for word in entropy] + list(rows.T)
-    states = _states(words)
-    return [np.random.Generator(np.random.PCG64(cast(Any, _Ready(state)))) for state in states]
+    return _states([np.full(len(rows), word, dtype=np.uint32) for word in entropy] + list(rows.T))
 
 
 class _Ready(ISeedSequence):

@@ -44,22 +44,19 @@ class Counts:
     """What each device did."""
 
     def __init__(self, devices: int, epochs: int, momentum: float) -> None:
-        self.momentum = momentum
-        self.units = [Units() for _ in range(devices)]
+        self.units = Units(devices, momentum)
         self.rates = np.zeros((devices, epochs))
         self.steps, self.evaluations = np.zeros(devices, dtype=np.int64), np.zeros(devices, dtype=np.int64)
         self.lr_sum = np.zeros(devices)
 
     def add(self, group: Group, epoch: int, active: list[int], rule: LocalRule, lr: float) -> None:
-        steps = [len(group.batches[k][epoch]) for k in active]
-        rates = numbers(lr if rule.lr is None else rule.lr, group)
+        steps = np.array([group.batches[k][epoch].steps for k in active])
+        rates = np.array(numbers(lr if rule.lr is None else rule.lr, group))[active]
         self.steps[active] += steps
-        self.evaluations[active] += np.multiply(steps, 2 if rule.sam else 1)
-        self.rates[active, epoch] = [rates[k] for k in active]
-        self.lr_sum[active] += steps * self.rates[active, epoch]
-        prox = numbers(rule.prox, group)
-        for k, taken in zip(active, steps, strict=True):
-            self.units[k].add(taken, rates[k] * prox[k], self.momentum)
+        self.evaluations[active] += steps * (2 if rule.sam else 1)
+        self.rates[active, epoch] = rates
+        self.lr_sum[active] += steps * rates
+        self.units.add(active, steps, rates * np.array(numbers(rule.prox, group))[active])
 
 
 class Trains(Protocol):
@@ -169,7 +166,7 @@ class Engine(ABC):
         return Trained(
             end=w,
             steps=steps,
-            units=w.new_tensor([units.total for units in counts.units]),
+            units=w.new_tensor(counts.units.total),
             lr_sum=w.new_tensor(counts.lr_sum),
             rates=w.new_tensor(counts.rates),
             loss=group.loss / steps,

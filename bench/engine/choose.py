@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from bench import compiled
 from bench.engine import structure
 from bench.engine.base import Engine
 from bench.engine.cohort import Cohort, stack_size
@@ -64,9 +65,9 @@ def chain(module: nn.Module, layout: Layout, batches: Batches) -> Engine:
 
 
 def native(module: nn.Module, layout: Layout, batches: Batches) -> Engine:
-    from bench.engine.native import Native, library, unfit
+    from bench.engine.native import Native, unfit
 
-    missing = library()
+    missing = compiled.library()
     if reason := unfit(module) or (missing if isinstance(missing, str) else None):
         raise UserError(f"engine=native cannot train this model: {reason}. Take engine=auto, which finds one that can.")
     return Native(module, layout, batches)
@@ -74,9 +75,9 @@ def native(module: nn.Module, layout: Layout, batches: Batches) -> Engine:
 
 def _fastest(module: nn.Module, layout: Layout, batches: Batches) -> tuple[Engine, str]:
     """Of the two engines for chains."""
-    from bench.engine.native import Native, library, unfit
+    from bench.engine.native import Native, unfit
 
-    why, missing = "the model is a chain of known layers", library()
+    why, missing = "the model is a chain of known layers", compiled.library()
     if unfit(module):
         return chain(module, layout, batches), why
     if isinstance(missing, str):

@@ -7,9 +7,10 @@ Vectors are lists of tensors: an engine passes its parameters as they lie, or on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -73,18 +74,20 @@ def step(w: Vector, g: Vector, m: Vector | None, received: Vector, t: Terms, mom
     torch._foreach_add_(w, g, alpha=-t.lr)
 
 
-@dataclass
 class Units:
-    """FedNova's |a|_1 in closed recursion: m <- momentum m + 1, a <- (1 - lr prox) a + m; a is `total`."""
+    """FedNova's |a|_1 of each device, `total`, in closed recursion: m <- momentum m + 1, a <- (1 - lr prox) a + m."""
 
-    total: float = 0.0
-    _m: float = 0.0
+    def __init__(self, devices: int, momentum: float) -> None:
+        self.momentum, self.total, self._m = momentum, np.zeros(devices), np.zeros(devices)
 
-    def add(self, steps: int, shrink: float, momentum: float) -> None:
+    def add(self, devices: Sequence[int], steps: np.ndarray, shrink: np.ndarray) -> None:
         """`shrink` is lr prox."""
-        if not shrink and not momentum:
-            self.total += steps
+        if not self.momentum and not shrink.any():
+            self.total[devices] += steps
             return
-        for _ in range(steps):
-            self._m = momentum * self._m + 1
-            self.total = (1 - shrink) * self.total + self._m
+        total, m = self.total[devices], self._m[devices]
+        for step in range(int(steps.max())):
+            takes = step < steps
+            m[takes] = self.momentum * m[takes] + 1
+            total[takes] = (1 - shrink[takes]) * total[takes] + m[takes]
+        self.total[devices], self._m[devices] = total, m

@@ -1,4 +1,4 @@
-"""The engine for chains of linear layers and ReLU on a CPU: whole local epochs in C (native.c), in single precision.
+"""The engine for chains of linear layers and ReLU on a CPU: whole local epochs in C (bench/c), in single precision.
 
 Products are taken in registers and in one order, so that neither a device's place in memory nor the processor's vector
 length changes a bit.
@@ -7,16 +7,14 @@ length changes a bit.
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 from collections.abc import Iterator, Sequence
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from algorithms.base import Fed, LocalRule
+from bench.compiled import library, pointer
 from bench.engine.base import Engine, Group
 from bench.engine.dense import linears
 from bench.engine.rates import Rates
@@ -36,18 +34,6 @@ RULE = np.dtype(
     [(name, np.int64) for name in ("depth", "batch", "size", "linears", "mask", "gradient", "climbed")]
     + [(name, np.float64) for name in ("momentum", "decay", "sam")]
 )
-
-
-@cache
-def library() -> ctypes.CDLL | str:
-    """What was compiled when fedbench was installed; or why it cannot be used."""
-    found = importlib.util.find_spec("bench.engine._native")
-    if found is None or found.origin is None:
-        return "its C part was not built: there was no C compiler at installation"
-    built, folder = Path(found.origin), Path(__file__).parent
-    if any(path.stat().st_mtime > built.stat().st_mtime for path in folder.glob("*.[ch]")):
-        return "its C part has changed since it was built: run make setup"
-    return ctypes.CDLL(str(built))
 
 
 def unfit(module: nn.Module) -> str | None:
@@ -158,8 +144,7 @@ class Native(Engine):
         return self.rooms[batch][1]
 
     def _call(self, rule: np.ndarray, devices: np.ndarray) -> None:
-        pointers = (ctypes.c_void_p(table.ctypes.data) for table in (rule, devices))
-        self._train(*pointers, ctypes.c_int64(len(devices)))
+        self._train(pointer(rule), pointer(devices), ctypes.c_int64(len(devices)))
 
 
 def _at(value: Tensor | None) -> int:

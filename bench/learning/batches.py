@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bench.seeding import stream, streams
+from bench.seeding import shuffles, stream
 
 Batch = tuple[Tensor, Tensor]
 
@@ -68,23 +68,20 @@ class Batches:
 
     def every(self, clients: Sequence[int], dispatch: Sequence[int], epochs: Sequence[int]) -> list[list[Pass]]:
         """`epochs` of many devices."""
-        generators = streams(self.seed, "batches", list(zip(clients, dispatch, strict=True)))
-        return [self._passes(*device) for device in zip(generators, clients, epochs, strict=True)]
+        mine = [self.samples[client] for client in clients]
+        orders = epochs
+        if self.by_step:
+            orders = [-(-count // self.passes(client)) for client, count in zip(clients, epochs, strict=True)]
+        found = shuffles(self.seed, "batches", list(zip(clients, dispatch, strict=True)), mine, orders)
+        if self.by_step:
+            found = [self._steps(device, count) for device, count in zip(found, epochs, strict=True)]
+        size, where = self.batch_size, self.x.device
+        return [[Pass(order, size, where) for order in device] for device in found]
 
-    def _passes(self, rng: np.random.Generator, client: int, epochs: int) -> list[Pass]:
-        mine, size, device = self.samples[client], self.batch_size, self.x.device
-
-        def shuffled() -> np.ndarray:
-            order = mine.copy()
-            rng.shuffle(order)
-            return order
-
-        if not self.by_step:
-            return [Pass(shuffled(), size, device) for _ in range(epochs)]
-        passes = self.passes(client)
-        orders = [shuffled() for _ in range(-(-epochs // passes))]
-        starts = [(order, size * step) for order in orders for step in range(passes)]
-        return [Pass(order[start : start + size], size, device) for order, start in starts[:epochs]]
+    def _steps(self, orders: list[np.ndarray], count: int) -> list[np.ndarray]:
+        """Each a mini-batch."""
+        size = self.batch_size
+        return [order[begin : begin + size] for order in orders for begin in range(0, len(order), size)][:count]
 
     def shortened(self, clients: Sequence[int], steps: int) -> Batches:
         """A copy in which these devices have only so many mini-batches."""

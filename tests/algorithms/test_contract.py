@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from algorithms.base import Algorithm
-from bench.engine import native
+from bench import compiled
 from bench.errors import UserError
 from bench.main import plan, store
 from bench.prepare import check
@@ -43,16 +43,8 @@ FLOAT64 = (
 DOUBLE = ("model=custom", f"model.target={Path(__file__).with_name('double_module.py')}:Double")
 SLOW = pytest.mark.slow
 # every engine keeps the whole contract; what runs always: float32 in the default engine, float64 in the general one
-BUILT = not isinstance(native.library(), str)
-DEFAULT, OTHER = ("native", "chain") if BUILT else ("chain", "native")
-WITHOUT = pytest.mark.skipif(not BUILT, reason="engine=native was not built")
-ENGINES = (
-    DEFAULT,
-    *(
-        pytest.param(name, marks=[SLOW, *([WITHOUT] if name == "native" else [])])
-        for name in (OTHER, "eager", "cohort")
-    ),
-)
+FOR_CHAINS = ("chain",) if isinstance(compiled.library(), str) else ("native", "chain")
+ENGINES = (FOR_CHAINS[0], *(pytest.param(name, marks=SLOW) for name in (*FOR_CHAINS[1:], "eager", "cohort")))
 DOUBLES = ("eager", pytest.param("chain", marks=SLOW), pytest.param("cohort", marks=SLOW))
 ASYNCHRONOUS = ("asynchronous", "buffered", "buffered, with replacement")
 

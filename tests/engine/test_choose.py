@@ -8,8 +8,8 @@ import torch
 import yaml
 from torch import nn
 
-from bench import replay
-from bench.engine import choose, native
+from bench import compiled, replay
+from bench.engine import choose
 from bench.engine.choose import Work, engine
 from bench.errors import UserError
 from bench.learning.batches import Batches
@@ -64,11 +64,11 @@ def test_a_chain_is_taken_for_models_that_are_one():
 
 def test_a_row_of_linear_layers_is_trained_in_c_where_that_was_built(monkeypatch):
     found, why = chosen("auto", mlp(), (64,))
-    if isinstance(native.library(), str):
+    if isinstance(compiled.library(), str):
         assert "native would be faster" in why
     else:
         assert (found.name, why) == ("native", "the model is a row of linear layers")
-    monkeypatch.setattr(native, "library", lambda: "its C part was not built")
+    monkeypatch.setattr(compiled, "library", lambda: "its C part was not built")
     found, why = chosen("auto", mlp(), (64,))
     assert (found.name, type(found).__name__) == ("chain", "Dense")
     assert why.endswith("native would be faster, but its C part was not built")

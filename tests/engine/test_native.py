@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from algorithms.base import LocalRule
+from bench import compiled
 from bench.engine import native
 from bench.engine.dense import Dense
 from bench.engine.eager import Eager
@@ -14,7 +15,7 @@ from bench.engine.native import Native
 from bench.prepare.registry import classes
 from tests.engine.federations import NEEDS, RULES, SIZES, Problem, Ruled, noisy, path, rules, same
 
-MISSING = native.library() if isinstance(native.library(), str) else None
+MISSING = found if isinstance(found := compiled.library(), str) else None
 pytestmark = pytest.mark.skipif(
     MISSING is not None and "FEDBENCH_COMPILER" not in os.environ, reason=f"engine=native: {MISSING}"
 )
@@ -96,18 +97,6 @@ def test_numbers_that_overflow_give_autograds_infinities_and_not_a_crash():
 def test_a_model_of_another_type_or_kind_is_refused_with_the_reason():
     assert "torch.float64 on cpu" in native.unfit(Problem((12, 9, 3), torch.float64).module)
     assert native.unfit(Problem((12, 9, 3), torch.float32).module) is None
-
-
-def test_what_was_compiled_from_another_source_is_not_used(tmp_path, monkeypatch):
-    native.library.cache_clear()
-    try:
-        with monkeypatch.context() as patch:
-            (tmp_path / "native.c").touch()
-            os.utime(tmp_path / "native.c", (2**33, 2**33))
-            patch.setattr(native, "__file__", str(tmp_path / "native.py"))
-            assert "make setup" in native.library()
-    finally:
-        native.library.cache_clear()
 
 
 def test_the_tables_are_those_of_the_c_structures():

@@ -1,5 +1,5 @@
 /* Local epochs of devices whose model is a row of linear layers, with ReLU in between and cross-entropy at the end.
-   Everything lies where Python (native.py) put it: models are flat vectors, samples are rows. */
+   Everything lies where Python (bench/engine/native.py) put it: models are flat vectors, samples are rows. */
 #include <math.h>
 #include <stdint.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Steps of devices, by products of small matrices in registers. native.c includes this file once for each kind of processor: FOR(name) is the
+/* Steps of devices, by products of small matrices in registers. dense.c includes this file once for each kind of processor: FOR(name) is the
    name of the function for it, BLOCK how many rows and columns of sums its registers hold. Every sum is taken in the
    same order on each of them. */
 
