@@ -15,7 +15,8 @@ from numpy.random.bit_generator import ISeedSequence
 
 from bench.compiled import library, pointer
 
-Words, Numbers = npt.NDArray[np.uint32], npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint32]
+Numbers = npt.NDArray[np.int64]
 
 
 def stream(seed: int, purpose: str, *ids: int) -> np.random.Generator:

@@ -36,8 +36,12 @@ class Group:
     loss: Tensor  # [K]: summed over the steps
     sums: dict[str, Tensor]  # [K, P]: gradients as `need` names them; "epoch": of the epoch that is going on
 
+    def __post_init__(self) -> None:
+        self._epochs = np.array([len(epochs) for epochs in self.batches])
+
     def active(self, epoch: int) -> list[int]:
-        return [k for k, epochs in enumerate(self.batches) if epoch < len(epochs)]
+        found: list[int] = np.flatnonzero(self._epochs > epoch).tolist()
+        return found
 
 
 class Counts:

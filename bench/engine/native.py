@@ -7,7 +7,7 @@ length changes a bit.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -61,11 +61,10 @@ class Native(Engine):
 
     def epoch(self, group: Group, epoch: int, rule: LocalRule, fed: Fed) -> None:
         rates = Rates(group, rule, fed)
-        active = group.active(epoch)
-        beside = self.layout.size if rates.shifts else 0
-        numbers = [len(group.batches[k][epoch].order) * self.inner + beside for k in active]
-        for some in _parts(active, numbers):
-            self._devices(group, epoch, rates, some)
+        active = np.array(group.active(epoch))
+        lengths = np.array([len(group.batches[k][epoch].order) for k in active])
+        for a, b in _parts(lengths * self.inner + (self.layout.size if rates.shifts else 0)):
+            self._devices(group, epoch, rates, active[a:b], lengths[a:b])
 
     def gradient(self, w: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         x, y = self._inputs(*self.batches.load(index))
@@ -74,19 +73,16 @@ class Native(Engine):
         self._call(self._rule(len(index), gradient=_at(g)), device)
         return w.new_tensor(device["loss"][0]), g
 
-    def _devices(self, group: Group, epoch: int, rates: Rates, devices: list[int]) -> None:
-        passes = [group.batches[k][epoch] for k in devices]
-        lengths = [len(one.order) for one in passes]
-        batch = passes[0].size
+    def _devices(self, group: Group, epoch: int, rates: Rates, devices: np.ndarray, lengths: np.ndarray) -> None:
+        rows, batch = devices.tolist(), group.batches[devices[0]][epoch].size
+        shift = rates.shift(rows, torch.empty(len(rows), self.layout.size)) if rates.shifts else None
+        table = np.zeros(len(rows), DEVICE)
+        table["rate"], table["pull"] = (np.array(values)[devices] for values in (rates.rate, rates.pull))
+        for name, value in {"w": group.w, "m": group.m, **group.sums}.items():
+            table[name] = _each(value, devices)
+        table["shift"] = _each(shift, np.arange(len(rows)))
         g, climbed = torch.empty(2, self.layout.size) if rates.raw else (None, None)
         mask = None if rates.mask is None else rates.mask.to(torch.float32)
-        shift = rates.shift(devices, torch.empty(len(devices), self.layout.size)) if rates.shifts else None
-        table = np.zeros(len(devices), DEVICE)
-        table["rate"], table["pull"] = ([values[k] for k in devices] for values in (rates.rate, rates.pull))
-        rows = {"w": group.w, "m": group.m, **group.sums}
-        for name, value in rows.items():
-            table[name] = 0 if value is None else _at(value) + 4 * value.stride(0) * np.array(devices)
-        table["shift"] = 0 if shift is None else _at(shift) + 4 * shift.stride(0) * np.arange(len(devices))
         rule = self._rule(
             batch,
             mask=_at(mask),
@@ -97,13 +93,13 @@ class Native(Engine):
             sam=rates.sam,
         )
         longest = max(1, TOGETHER // (self.inner * batch)) * batch
-        for begin in range(0, max(lengths), longest):
-            x, y = self._inputs(*self._load(group, epoch, devices, begin, longest))
-            taken = np.clip(np.array(lengths) - begin, 0, longest)
+        for begin in range(0, lengths.max(), longest):
+            x, y = self._inputs(*self._load(group, epoch, rows, begin, longest))
+            taken = np.clip(lengths - begin, 0, longest)
             before = np.cumsum(taken) - taken
             table["samples"], table["x"], table["y"] = taken, _at(x) + 4 * self.inner * before, _at(y) + 8 * before
             self._call(rule, table)
-        group.loss[devices] += torch.from_numpy(table["loss"]).to(group.loss)
+        group.loss.index_add_(0, torch.from_numpy(devices), torch.from_numpy(table["loss"].astype(np.float32)))
 
     def _load(self, group: Group, epoch: int, devices: list[int], begin: int, most: int) -> Batch:
         passes = [group.batches[k][epoch] for k in devices]
@@ -151,13 +147,16 @@ def _at(value: Tensor | None) -> int:
     return 0 if value is None else value.data_ptr()
 
 
-def _parts(devices: Sequence[int], numbers: Sequence[int]) -> Iterator[list[int]]:
-    """Devices for one call after the other."""
-    some, sum = list[int](), 0
-    for k, count in zip(devices, numbers, strict=True):
-        if some and sum + count > TOGETHER:
-            yield some
-            some, sum = [], 0
-        some.append(k)
-        sum += count
-    yield some
+def _each(value: Tensor | None, rows: np.ndarray) -> np.ndarray | int:
+    """Where these rows begin."""
+    return 0 if value is None else value.data_ptr() + value.element_size() * value.stride(0) * rows
+
+
+def _parts(numbers: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Ranges of devices, each of one device or of no more than TOGETHER numbers."""
+    ends, begin = np.cumsum(numbers), 0
+    while begin < len(ends):
+        before = ends[begin - 1] if begin else 0
+        end = max(begin + 1, int(np.searchsorted(ends, before + TOGETHER, "right")))
+        yield begin, end
+        begin = end

@@ -55,12 +55,17 @@ class Batches:
         self.clients = [torch.from_numpy(samples).to(x.device) for samples in self.samples]
         self.batch_size, self.classes, self.seed, self.by_step = batch_size, classes, seed, local_unit == "step"
 
+        self._passes = [self._batches(samples) for samples in self.samples]
+
+    def _batches(self, samples: np.ndarray) -> int:
+        return -(-len(samples) // self.batch_size)
+
     def steps_per_epoch(self, client: int) -> int:
-        return 1 if self.by_step else self.passes(client)
+        return 1 if self.by_step else self._passes[client]
 
     def passes(self, client: int) -> int:
         """Mini-batches in one pass over a device's samples."""
-        return -(-len(self.samples[client]) // self.batch_size)
+        return self._passes[client]
 
     def epochs(self, client: int, dispatch: int, epochs: int) -> list[Pass]:
         """Per local epoch its batches; with local_unit=step an epoch is the next batch."""
@@ -86,10 +91,11 @@ class Batches:
     def shortened(self, clients: Sequence[int], steps: int) -> Batches:
         """A copy in which these devices have only so many mini-batches."""
         short = copy.copy(self)
-        short.clients, short.samples = list(self.clients), list(self.samples)
+        short.clients, short.samples, short._passes = list(self.clients), list(self.samples), list(self._passes)
         for client in clients:
             short.clients[client] = self.clients[client][: steps * self.batch_size]
             short.samples[client] = self.samples[client][: steps * self.batch_size]
+            short._passes[client] = self._batches(short.samples[client])
         return short
 
     def labels(self, client: int) -> Tensor:
