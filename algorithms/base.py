@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar, NoReturn
 
 import torch
@@ -132,10 +133,15 @@ class Updates:
     layers: Tensor  # [K, L] bool: what was sent
     received: Tensor  # [K, P]
     delta: Tensor  # [K, P]: 0 in layers not sent
-    model: Tensor  # [K, P]: received + delta; the server's w in layers not sent
+    base: Tensor  # [K, P]: received; the server's w in layers not sent
     weight: Tensor  # [K]: sums to one; proportional to count * samples, or to count
     extra: State = field(default_factory=dict)
     trace: Trace | None = None
+
+    @cached_property
+    def model(self) -> Tensor:
+        """[K, P]: the devices' models; the server's w in layers not sent."""
+        return self.base + self.delta
 
 
 @dataclass(frozen=True, kw_only=True)

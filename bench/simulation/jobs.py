@@ -228,7 +228,7 @@ def gather(
     count, samples = numbers([job.count for job in jobs]), fed.samples[client]
     layers = torch.tensor([job.layers for job in jobs], device=w.device)
     received = _rows([sent[job.version]["w"] for job in jobs])
-    delta, model = sent_only(w, received, _rows([result.delta for result in results]), layers, fed, shared)
+    delta, base = sent_only(w, received, _rows([result.delta for result in results]), layers, fed, shared)
     return Updates(
         client=client,
         version=numbers([job.version for job in jobs]),
@@ -243,7 +243,7 @@ def gather(
         layers=layers,
         received=received,
         delta=delta,
-        model=model,
+        base=base,
         weight=weights(count, samples, weighting),
         extra={name: torch.stack([result.extra[name] for result in results]) for name in results[0].extra},
     )
@@ -252,12 +252,11 @@ def gather(
 def sent_only(
     w: Tensor, received: Tensor, delta: Tensor, layers: Tensor, fed: Fed, shared: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """delta and model of Updates: what was not sent, or never is (`shared` [P] is false), is as if unchanged."""
-    model = received + delta
-    if not (layers.all() and shared.all()):
-        there = fed.layout.expand(layers) & shared
-        delta, model = torch.where(there, delta, torch.zeros_like(delta)), torch.where(there, model, w)
-    return delta, model
+    """delta and base of Updates: what was not sent, or never is (`shared` [P] is false), is as if unchanged."""
+    if layers.all() and shared.all():
+        return delta, received
+    there = fed.layout.expand(layers) & shared
+    return torch.where(there, delta, torch.zeros_like(delta)), torch.where(there, received, w)
 
 
 def remember(cache: Memory, updates: Updates, fed: Fed) -> None:
@@ -286,7 +285,7 @@ def everyone(cache: Memory, w: Tensor, version: int, fed: Fed, weighting: str) -
         layers=fed.all_layers.expand(fed.clients, -1),
         received=w.expand_as(model),
         delta=model - w,
-        model=model,
+        base=w.expand_as(model),
         weight=weights(one, fed.samples, weighting),
     )
 

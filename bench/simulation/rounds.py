@@ -136,7 +136,7 @@ def _updates(loop: FederatedLoop, sent: Dispatch, which: Sequence[int], learned:
     count, samples = numbers(sent.count), fed.samples[client]
     layers = torch.tensor(sent.layers, device=w.device).expand(len(which), -1)
     received = w.expand(len(which), -1)
-    delta, model = sent_only(w, received, learned.upload.delta, layers, fed, ~loop.personal)
+    delta, base = sent_only(w, received, learned.upload.delta, layers, fed, ~loop.personal)
     return Updates(
         client=client,
         version=w.new_full((len(which),), sent.version),
@@ -151,7 +151,7 @@ def _updates(loop: FederatedLoop, sent: Dispatch, which: Sequence[int], learned:
         layers=layers,
         received=received,
         delta=delta,
-        model=model,
+        base=base,
         weight=weights(count, samples, loop.rules.weighting),
         extra=learned.upload.extra,
     )

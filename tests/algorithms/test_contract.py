@@ -75,7 +75,8 @@ def parts(request):
     def assemble(name, *overrides, double=False):
         own = double and request.param in ("eager", "cohort")  # a user's own module is no chain
         chosen = config(name, *(DOUBLE if own else ()), *overrides)
-        chosen = {**chosen, "engine": {**chosen["engine"], "name": request.param, "workers": 1}}
+        engine = "chain" if double and request.param == "native" else request.param  # which has float32 alone
+        chosen = {**chosen, "engine": {**chosen["engine"], "name": engine, "workers": 1}}
         torch.set_default_dtype(torch.float64 if double and not own else torch.float32)
         try:
             return build(chosen)

@@ -125,7 +125,7 @@ def buffer(sent=((1, 1), (1, 1), (1, 1)), staleness=(0, 1, 3)):
         layers=layers,
         received=GLOBAL.expand(3, 3),
         delta=model - GLOBAL,
-        model=model,
+        base=GLOBAL.expand(3, 3),
         weight=vector(1, 2, 5) / 8,
         **same,
     )

@@ -271,7 +271,7 @@ def _one(fed, extra):
         layers=fed.all_layers[None],
         received=nothing,
         delta=nothing,
-        model=nothing,
+        base=nothing,
         extra=extra,
         **dict.fromkeys(names, one),
     )

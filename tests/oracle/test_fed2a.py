@@ -228,7 +228,8 @@ def aggregate(algo: Fed2A, w: np.ndarray, model: np.ndarray, sent: np.ndarray, n
     updates = Updates(
         client=torch.arange(K), version=20 - torch.from_numpy(late), staleness=torch.from_numpy(late), samples=samples,
         count=ones, epochs=ones, steps=ones, units=ones, lr_sum=ones, loss=ones, layers=layers, received=received,
-        delta=(full - received) * net.expand(layers), model=full, weight=samples / samples.sum(),
+        delta=(full - received) * net.expand(layers), base=torch.where(net.expand(layers), received, server),
+        weight=samples / samples.sum(),
     )  # fmt: skip
     return algo.aggregate({"w": server}, updates, fed)["w"]
 
