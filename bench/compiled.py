@@ -17,7 +17,7 @@ def library() -> ctypes.CDLL | str:
     """Its functions; or why they cannot be used."""
     found = importlib.util.find_spec("bench._compiled")
     if found is None or found.origin is None:
-        return "its C part was not built: there was no C compiler at installation"
+        return "its C part was not built: make setup does it where there is a C compiler"
     built = Path(found.origin)
     if any(source.stat().st_mtime > built.stat().st_mtime for source in SOURCES.glob("*.[ch]")):
         return "its C part has changed since it was built: run make setup"

@@ -34,16 +34,17 @@ class Worker:
 
 
 class Forked:
-    """Has to be made before anything starts threads: a fork copies only the one that forks, and the others' locks.
+    """This process and count - 1 others. Has to be made before anything starts threads: a fork copies only the one that
+    forks, and the others' locks.
 
-    A worker that dies is not replaced: the others, or in the end this process, do its part again.
+    A worker that dies is not replaced: this process or another does its part again.
     """
 
     def __init__(self, site: Site, count: int) -> None:
         self.site, self.count = site, count
         context = multiprocessing.get_context("fork")
-        arenas = [_arena(count) for _ in range(count)]
-        pipes = [context.Pipe() for _ in range(count)]
+        arenas = [_arena(count) for _ in range(count - 1)]
+        pipes = [context.Pipe() for _ in arenas]
         life, line = context.Pipe(duplex=False)
         mine: list[Connection] = [line, *(end for end, _ in pipes)]
         self.workers = []
@@ -59,20 +60,17 @@ class Forked:
         self._end = Finalize(self, _end, (self.workers, line), exitpriority=10)  # before multiprocessing's own
 
     def map(self, name: str, calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-        """A worker is given its next call once its last answer has been taken, since that lies in shared memory."""
-        if len(calls) == 1:
-            yield getattr(self.site, name)(*calls[0])
-            return
+        """A worker is given its next call once its last answer has been taken, since that lies in shared memory. When
+        all of them are at work, this process is, too: if it only waited, it would take a core from them to do so."""
         todo, answers = list(range(len(calls))), dict[int, Any]()
         try:
             for number in range(len(calls)):
                 while number not in answers:
                     self._give(name, calls, todo)
-                    if any(worker.busy for worker in self.workers):
-                        self._take(todo, answers)
-                    else:
-                        todo.remove(number)
-                        answers[number] = getattr(self.site, name)(*calls[number])
+                    self._take(todo, answers, patient=not todo)
+                    if todo and number not in answers:
+                        own = todo.pop()
+                        answers[own] = getattr(self.site, name)(*calls[own])
                 yield answers.pop(number)
                 for worker in self.workers:
                     worker.call = None if worker.call == number else worker.call
@@ -85,7 +83,7 @@ class Forked:
 
     def _give(self, name: str, calls: Sequence[tuple[Any, ...]], todo: list[int]) -> None:
         for worker in list(self.workers):
-            if todo and not worker.busy and worker.call is None:
+            if len(todo) > 1 and not worker.busy and worker.call is None:
                 try:
                     worker.connection.send_bytes(worker.arena.write((name, calls[todo[0]])))
                 except OSError:
@@ -93,9 +91,9 @@ class Forked:
                     continue
                 worker.call, worker.busy = todo.pop(0), True
 
-    def _take(self, todo: list[int], answers: dict[int, Any]) -> None:
-        """Waits for a worker; `todo` gets back what a dead one was at."""
-        ready = wait([worker.connection for worker in self.workers if worker.busy])
+    def _take(self, todo: list[int], answers: dict[int, Any], patient: bool) -> None:
+        """What workers have answered; waits for one if `patient`. `todo` gets back what a dead one was at."""
+        ready = wait([worker.connection for worker in self.workers if worker.busy], None if patient else 0)
         for worker in [worker for worker in self.workers if worker.connection in ready]:
             try:
                 data = worker.connection.recv_bytes()
@@ -117,7 +115,7 @@ class Forked:
         worker.connection.close()
         code = worker.process.exitcode
         killed = " (killed; was there enough memory?)" if code == -signal.SIGKILL else ""
-        left = f"{len(self.workers)} of {self.count} go on"
+        left = f"{len(self.workers) + 1} of {self.count} go on"
         print(
             f"warning: a worker process ended with exit code {code}{killed}: its work is done again, {left}.",
             file=sys.stderr,

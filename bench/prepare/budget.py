@@ -100,7 +100,7 @@ def estimate(
         "every device's last model": 3.0 * fed.clients * size.model * cached,
         "the mean trace": 2.0 * (2 * fed.epochs + 1) * size.model * ("trace" in algo.need),
         "the program": PROGRAM,
-        f"{workers} workers": (workers * WORKER + training) * (workers > 1),
+        f"{workers} workers": (workers - 1) * WORKER + training * (workers > 1),
     }
     between_rounds = 0 if sync else plan.schedule.buffer - 1  # uploads that still wait when a checkpoint is written
     kept += between_rounds * size.upload + fed.clients * size.model * cached

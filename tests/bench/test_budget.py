@@ -38,7 +38,7 @@ def test_memory_of_devices_counts_those_that_can_have_some():
 
 def test_workers_hold_what_they_do_not_share_and_the_jobs_on_their_way():
     memory, _ = estimate("algo=fedavg", "cohort=10", "engine.workers=4")
-    assert memory["4 workers"] == 4 * 0.05e9 + 10 * 2 * P
+    assert memory["4 workers"] == 3 * 0.05e9 + 10 * 2 * P
     assert estimate("algo=fedavg", "cohort=10")[0]["1 workers"] == 0
 
 

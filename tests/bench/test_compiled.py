@@ -26,7 +26,7 @@ def test_what_was_built_from_another_source_is_not_used(tmp_path, monkeypatch):
 
 def test_without_a_compiler_there_is_a_reason_instead(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert "no C compiler" in compiled.library()
+    assert "C compiler" in compiled.library()
 
 
 @pytest.mark.skipif("FEDBENCH_COMPILER" not in os.environ, reason="a C compiler is not required here")

@@ -45,7 +45,7 @@ def test_the_command_writes_every_variant_and_a_picture(tiny, capsys):
     assert Path("a.png").read_bytes().startswith(b"\x89PNG")
     out = capsys.readouterr().out
     assert "1.00 x plain" in out
-    assert out.count("loop ") == 5  # what is no training, of the five variants that have our loop
+    assert out.count("loop ") == 6  # what is no training, of the six variants that have our loop
 
 
 def test_only_what_is_asked_for_is_measured_and_images_are_too(tiny):

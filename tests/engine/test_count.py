@@ -35,8 +35,8 @@ def test_one_where_a_round_takes_a_moment():
 
 def test_more_local_work_makes_workers_worthwhile():
     assert workers("epochs=2", "batch_size=70", size=SMALL) == 1
-    assert workers("epochs=200", "batch_size=70", size=SMALL) == 8
-    assert workers("epochs=2", "batch_size=1", size=SMALL) == 8
+    assert workers("epochs=2000", "batch_size=70", size=SMALL) == 8
+    assert workers("epochs=20", "batch_size=1", size=SMALL) == 8
     assert workers("local_unit=step", "epochs=2", size=SMALL) == 1
     assert workers("local_unit=step", "epochs=2000", size=SMALL) == 8
 
