@@ -55,12 +55,12 @@ class Counts:
 
     def add(self, group: Group, epoch: int, active: list[int], rule: LocalRule, lr: float) -> None:
         steps = np.array([group.batches[k][epoch].steps for k in active])
-        rates = np.array(numbers(lr if rule.lr is None else rule.lr, group))[active]
+        rates = numbers(lr if rule.lr is None else rule.lr, group)[active]
         self.steps[active] += steps
         self.evaluations[active] += steps * (2 if rule.sam else 1)
         self.rates[active, epoch] = rates
         self.lr_sum[active] += steps * rates
-        self.units.add(active, steps, rates * np.array(numbers(rule.prox, group))[active])
+        self.units.add(active, steps, rates * numbers(rule.prox, group)[active])
 
 
 class Trains(Protocol):
@@ -201,8 +201,8 @@ class Engine(ABC):
         return prototypes(self.module, self.layout, self.batches, clients, w) if "prototypes" in need else {}
 
 
-def numbers(value: float | Tensor, group: Group) -> list[float]:
-    """A term of the rule for each device."""
+def numbers(value: float | Tensor, group: Group) -> np.ndarray:
+    """A term of the rule for each device, in double precision."""
     if isinstance(value, Tensor):
-        return list(map(float, value.tolist()))
-    return [float(value)] * len(group.clients)
+        return value.double().numpy(force=True)
+    return np.full(len(group.clients), float(value))

@@ -54,7 +54,7 @@ class _Device:
         shift: Tensor | None,
         samples: int,
     ) -> None:
-        self.linears, self.pull, self.rate = linears, rates.pull[k], rates.rate[k]
+        self.linears, self.pull, self.rate = linears, float(rates.pull[k]), float(rates.rate[k])
         self.momentum, self.decay = rates.momentum, rates.decay
         self.w, self.ones = _cut(linears, w), w.new_ones(samples)
         self.m = None if m is None else _cut(linears, m)

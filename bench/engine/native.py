@@ -77,7 +77,7 @@ class Native(Engine):
         rows, batch = devices.tolist(), group.batches[devices[0]][epoch].size
         shift = rates.shift(rows, torch.empty(len(rows), self.layout.size)) if rates.shifts else None
         table = np.zeros(len(rows), DEVICE)
-        table["rate"], table["pull"] = (np.array(values)[devices] for values in (rates.rate, rates.pull))
+        table["rate"], table["pull"] = rates.rate[devices], rates.pull[devices]
         for name, value in {"w": group.w, "m": group.m, **group.sums}.items():
             table[name] = _each(value, devices)
         table["shift"] = _each(shift, np.arange(len(rows)))
@@ -104,9 +104,10 @@ class Native(Engine):
     def _load(self, group: Group, epoch: int, devices: list[int], begin: int, most: int) -> Batch:
         passes = [group.batches[k][epoch] for k in devices]
         if self.batches.augment is None:
-            return self.batches.load(
-                torch.from_numpy(np.concatenate([one.order[begin : begin + most] for one in passes]))
-            )
+            orders = [
+                one.order if begin + len(one.order) <= most else one.order[begin : begin + most] for one in passes
+            ]
+            return self.batches.load(torch.from_numpy(np.concatenate(orders)))
         loads = [
             self.batches.load(batch, group.augmentation[k])
             for k, one in zip(devices, passes, strict=True)

@@ -16,7 +16,7 @@ from bench.engine.base import Group, numbers
 
 
 class Rates:
-    """One local epoch's rule for all devices of a group; lists have a number for each device.
+    """One local epoch's rule for all devices of a group; arrays have a number for each device.
 
     Which terms there are is decided by the rule, never by the devices that happen to be in the group: a device's
     result must not depend on them.
@@ -24,11 +24,10 @@ class Rates:
 
     def __init__(self, group: Group, rule: LocalRule, fed: Fed) -> None:
         self.lr = numbers(fed.lr if rule.lr is None else rule.lr, group)
-        self.prox = [lr * prox for lr, prox in zip(self.lr, numbers(rule.prox, group), strict=True)]
-        self.rate = [lr * scale for lr, scale in zip(self.lr, numbers(rule.scale, group), strict=True)]
+        self.prox, self.rate = self.lr * numbers(rule.prox, group), self.lr * numbers(rule.scale, group)
         self.momentum, self.decay, self.sam, self.sums = fed.momentum, fed.decay, rule.sam, tuple(group.sums)
         decay = 0.0 if group.m is not None else fed.decay  # with momentum it goes into m
-        self.pull = [prox + rate * decay for prox, rate in zip(self.prox, self.rate, strict=True)]
+        self.pull = self.prox + self.rate * decay
         self.proximal = isinstance(rule.prox, Tensor) or rule.prox != 0
         self.pulls, self.shifts = self.proximal or decay != 0, self.proximal or rule.drift is not None
         self.mask = None if rule.mask is None or bool(rule.mask.all()) else rule.mask
@@ -46,7 +45,7 @@ class Rates:
     def columns(self, devices: Sequence[int], like: Tensor) -> dict[str, Tensor]:
         """[n, 1] each"""
         values = {"rate": self.rate, "pull": self.pull}
-        return {name: like.new_tensor([value[k] for k in devices])[:, None] for name, value in values.items()}
+        return {name: like.new_tensor(value[list(devices)])[:, None] for name, value in values.items()}
 
     def fill(self, out: Mapping[str, Tensor], devices: Sequence[int]) -> None:
         """Writes the `vectors` of these devices."""
@@ -60,11 +59,11 @@ class Rates:
     def shift(self, devices: Sequence[int], out: Tensor) -> Tensor:
         index = torch.tensor(list(devices), device=out.device)
         if self.proximal:
-            prox = out.new_tensor([self.prox[k] for k in devices])
+            prox = out.new_tensor(self.prox[list(devices)])
             torch.mul(self.received.index_select(0, index), prox[:, None], out=out)
         else:
             out.zero_()
         if self.drift is not None:
-            lr = out.new_tensor([self.lr[k] for k in devices])
+            lr = out.new_tensor(self.lr[list(devices)])
             out.addcmul_(self.drift.index_select(0, index), lr[:, None], value=-1)
         return out if self.mask is None else out.mul_(self.mask)

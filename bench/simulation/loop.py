@@ -137,7 +137,7 @@ class FederatedLoop:
             number=numbers,
             count=[counts[client] for client in clients],
             epochs=self.devices.grant(self.version, clients, numbers, self.fed.epochs, self.sync_stragglers),
-            steps_per_epoch=[self.engine.batches.steps_per_epoch(client) for client in clients],
+            steps_per_epoch=list(map(self.engine.batches.steps_per_epoch, clients)),
             begins=self.devices.downloaded(clients, down, self.clock.now),
             version=self.version,
             time=self.clock.now,
