@@ -4,11 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#define LANES 16
+#define LANES 16 /* numbers that are added up side by side */
 #define INLINE static inline __attribute__((always_inline))
-typedef float vec __attribute__((vector_size(4 * LANES)));
-typedef float anywhere __attribute__((vector_size(4 * LANES), aligned(4)));
-typedef float eight __attribute__((vector_size(32)));
 typedef float four __attribute__((vector_size(16)));
 
 typedef struct {
@@ -35,23 +32,6 @@ typedef struct {
     double momentum, decay, sam;
 } Rule;
 
-INLINE vec load(const float *p) { return *(const anywhere *)p; }
-INLINE void store(float *p, vec v) { *(anywhere *)p = v; }
-
-/* The first n numbers, then zeros. */
-INLINE vec first(const float *p, long n) {
-    vec v = {0};
-    memcpy(&v, p, n * sizeof(float));
-    return v;
-}
-
-INLINE float total(vec v) {
-    union { vec all; eight half[2]; } a = {v};
-    union { eight all; four half[2]; } b = {a.half[0] + a.half[1]};
-    four c = b.half[0] + b.half[1];
-    return (c[0] + c[2]) + (c[1] + c[3]);
-}
-
 #define COLUMNS2(r, left) if ((left) > 1) ONE(r, 2); else ONE(r, 1);
 #define EACH2(rows, columns) if ((rows) > 1) { COLUMNS2(2, columns) } else { COLUMNS2(1, columns) }
 #define COLUMNS4(r, left) if ((left) > 3) ONE(r, 4); else if ((left) == 3) ONE(r, 3); else COLUMNS2(r, left)
@@ -64,6 +44,7 @@ INLINE float total(vec v) {
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,prefer-vector-width=512")
 #define FOR(name) name##_avx512
+#define BYTES 64
 #define BLOCK 4
 #define EACH EACH4
 #include "steps.h"
@@ -71,23 +52,27 @@ INLINE float total(vec v) {
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
 #define FOR(name) name##_avx2
+#define BYTES 32
 #define BLOCK 2
 #define EACH EACH2
 #include "steps.h"
 #pragma GCC pop_options
 #endif
 #define FOR(name) name##_any
+#define BYTES 16
 #define BLOCK 2
 #define EACH EACH2
 #include "steps.h"
 
-/* Trains each device on its samples, a step for each mini-batch; returns how many bytes of a vector the processor has. */
-int train(const Rule *rule, Device *devices, int64_t count) {
+/* Trains each device on its samples, a step for each mini-batch, with vectors of at most `longest` bytes; returns how
+   many they had. */
+int train(const Rule *rule, Device *devices, int64_t count, int longest) {
 #ifdef DISPATCHED
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq"))
+    if (longest >= 64 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
         return train_avx512(rule, devices, count), 64;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return train_avx2(rule, devices, count), 32;
+    if (longest >= 32 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return train_avx2(rule, devices, count), 32;
 #endif
     return train_any(rule, devices, count), 16;
 }

@@ -45,7 +45,7 @@ static uint32_t up_to(Pcg64 *rng, uint32_t most) {
     return value;
 }
 
-/* Row r of `seeds` shuffles a copy of lengths[r] numbers, from begins[r] on, times[r] times, each into the next room. */
+/* Row r of `seeds` shuffles copies of lengths[r] numbers, from begins[r] on: times[r] of them, one after the other. */
 void shuffles(int64_t rows, const uint64_t *seeds, const int64_t *numbers, const int64_t *begins,
               const int64_t *lengths, const int64_t *times, int64_t *room) {
     for (int64_t r = 0; r < rows; r++) {

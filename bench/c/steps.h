@@ -1,25 +1,64 @@
-/* Steps of devices, by products of small matrices in registers. dense.c includes this file once for each kind of processor: FOR(name) is the
-   name of the function for it, BLOCK how many rows and columns of sums its registers hold. Every sum is taken in the
-   same order on each of them. */
+/* Steps of devices, by products of small matrices in registers. dense.c includes this file once for each kind of
+   processor: FOR(name) is the name of the function for it, BYTES the length of its vectors, BLOCK how many rows and
+   columns of sums its registers hold. Every sum is taken in the same order on each of them. */
+
+#define PIECES (4 * LANES / BYTES)
+#define vec FOR(vec)
+#define EVERY for (int p = 0; p < PIECES; p++)
+
+typedef float FOR(piece) __attribute__((vector_size(BYTES)));
+typedef float FOR(anywhere) __attribute__((vector_size(BYTES), aligned(4)));
+typedef struct {
+    FOR(piece) p[PIECES];
+} vec;
+
+INLINE vec FOR(load)(const float *from) {
+    vec v;
+    EVERY v.p[p] = *(const FOR(anywhere) *)(from + p * (BYTES / 4));
+    return v;
+}
+
+INLINE void FOR(store)(float *to, vec v) {
+    EVERY *(FOR(anywhere) *)(to + p * (BYTES / 4)) = v.p[p];
+}
+
+/* The first n numbers, then zeros. */
+INLINE vec FOR(first)(const float *from, long n) {
+    vec v;
+    EVERY v.p[p] = (FOR(piece)){0};
+    memcpy(&v, from, n * sizeof(float));
+    return v;
+}
+
+INLINE float FOR(total)(vec v) {
+    union { vec all; four q[4]; } a = {v};
+    four c = (a.q[0] + a.q[2]) + (a.q[1] + a.q[3]);
+    return (c[0] + c[2]) + (c[1] + c[3]);
+}
 
 /* y[b][o] = sum_i x[b][i] w[o][i] for `rows` b and `columns` o, n numbers each. */
 INLINE void FOR(dots)(const float *x, long ldx, const float *w, long ldw, long n, float *y, long ldy, int rows,
                       int columns) {
-    vec sum[BLOCK][BLOCK] = {0};
+    vec sum[BLOCK][BLOCK];
+    for (int r = 0; r < rows; r++)
+        for (int c = 0; c < columns; c++) EVERY sum[r][c].p[p] = (FOR(piece)){0};
     long i = 0;
     for (; i + LANES <= n; i += LANES) {
         vec a[BLOCK];
-        for (int r = 0; r < rows; r++) a[r] = load(x + r * ldx + i);
+        for (int r = 0; r < rows; r++) a[r] = FOR(load)(x + r * ldx + i);
         for (int c = 0; c < columns; c++) {
-            vec b = load(w + c * ldw + i);
-            for (int r = 0; r < rows; r++) sum[r][c] += a[r] * b;
+            vec b = FOR(load)(w + c * ldw + i);
+            for (int r = 0; r < rows; r++) EVERY sum[r][c].p[p] += a[r].p[p] * b.p[p];
         }
     }
     if (i < n)
         for (int r = 0; r < rows; r++)
-            for (int c = 0; c < columns; c++) sum[r][c] += first(x + r * ldx + i, n - i) * first(w + c * ldw + i, n - i);
+            for (int c = 0; c < columns; c++) {
+                vec a = FOR(first)(x + r * ldx + i, n - i), b = FOR(first)(w + c * ldw + i, n - i);
+                EVERY sum[r][c].p[p] += a.p[p] * b.p[p];
+            }
     for (int r = 0; r < rows; r++)
-        for (int c = 0; c < columns; c++) y[r * ldy + c] = total(sum[r][c]);
+        for (int c = 0; c < columns; c++) y[r * ldy + c] = FOR(total)(sum[r][c]);
 }
 
 /* to[r][i] += sum_k s[k down + r right] v[k][i] for `rows` r and `columns` vectors i, of which the last one has only
@@ -28,17 +67,19 @@ INLINE void FOR(spread)(float *to, long ldt, const float *s, long down, long rig
                         int rows, int columns, long left) {
     vec sum[BLOCK][BLOCK];
     for (int r = 0; r < rows; r++)
-        for (int c = 0; c < columns; c++) sum[r][c] = left ? first(to + r * ldt, left) : load(to + r * ldt + c * LANES);
+        for (int c = 0; c < columns; c++)
+            sum[r][c] = left ? FOR(first)(to + r * ldt, left) : FOR(load)(to + r * ldt + c * LANES);
     for (int k = 0; k < count; k++) {
         vec a[BLOCK];
-        for (int c = 0; c < columns; c++) a[c] = left ? first(v + k * ldv, left) : load(v + k * ldv + c * LANES);
+        for (int c = 0; c < columns; c++)
+            a[c] = left ? FOR(first)(v + k * ldv, left) : FOR(load)(v + k * ldv + c * LANES);
         for (int r = 0; r < rows; r++)
-            for (int c = 0; c < columns; c++) sum[r][c] += s[k * down + r * right] * a[c];
+            for (int c = 0; c < columns; c++) EVERY sum[r][c].p[p] += s[k * down + r * right] * a[c].p[p];
     }
     for (int r = 0; r < rows; r++)
         for (int c = 0; c < columns; c++)
             if (left) memcpy(to + r * ldt, &sum[r][c], left * sizeof(float));
-            else store(to + r * ldt + c * LANES, sum[r][c]);
+            else FOR(store)(to + r * ldt + c * LANES, sum[r][c]);
 }
 
 static void FOR(products)(const float *x, long ldx, int batch, const float *w, long ldw, int outer, long n, float *y,
@@ -56,7 +97,8 @@ static void FOR(add_products)(float *to, long ldt, int height, long n, const flo
     for (int r = 0; r < height; r += BLOCK) {
         long i = 0;
         for (; i + LANES <= n; i += BLOCK * LANES) {
-#define ONE(rows, columns) FOR(spread)(to + r * ldt + i, ldt, s + r * right, down, right, v + i, ldv, count, rows, columns, 0)
+#define ONE(rows, columns) \
+    FOR(spread)(to + r * ldt + i, ldt, s + r * right, down, right, v + i, ldv, count, rows, columns, 0)
             EACH(height - r, (n - i) / LANES)
 #undef ONE
         }
@@ -102,7 +144,8 @@ static void FOR(backward)(const Rule *rule, const float *w, int n) {
         const Linear *at = rule->linears + l, *before = at - 1;
         long numbers = n * at->inner;
         memset(before->d, 0, numbers * sizeof(float));
-        FOR(add_products)(before->d, at->inner, n, at->inner, at->d, 1, at->outer, w + at->weight, at->inner, at->outer);
+        FOR(add_products)(before->d, at->inner, n, at->inner, at->d, 1, at->outer, w + at->weight, at->inner,
+                          at->outer);
         if (before->relu)
             for (long k = 0; k < numbers; k++) before->d[k] = at->inputs[k] <= 0 ? 0 : before->d[k];
     }
@@ -198,6 +241,10 @@ static void FOR(train)(const Rule *rule, Device *devices, int64_t count) {
         }
 }
 
+#undef PIECES
+#undef vec
+#undef EVERY
 #undef FOR
+#undef BYTES
 #undef BLOCK
 #undef EACH

@@ -1,7 +1,7 @@
 """The engine for chains of linear layers and ReLU on a CPU: whole local epochs in C (bench/c), in single precision.
 
-Products are taken in registers and in one order, so that neither a device's place in memory nor the processor's vector
-length changes a bit.
+Products are taken in registers and in one order, so that neither a device's place in memory nor the length of the
+processor's vectors changes a bit (where it multiplies and adds in one instruction).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from bench.learning.flat import Layout, trainable
 TOGETHER = (
     2**19
 )  # numbers of samples, and of shifts, that one call works on: what is loaded is still in the cache when used
+LONGEST = 64  # bytes of a vector that are used where the processor has them
 
 LINEAR = np.dtype([(name, np.int64) for name in ("inner", "outer", "relu", "weight", "bias", "inputs", "d")])
 DEVICE = np.dtype(
@@ -141,7 +142,7 @@ class Native(Engine):
         return self.rooms[batch][1]
 
     def _call(self, rule: np.ndarray, devices: np.ndarray) -> None:
-        self._train(pointer(rule), pointer(devices), ctypes.c_int64(len(devices)))
+        self._train(pointer(rule), pointer(devices), ctypes.c_int64(len(devices)), LONGEST)
 
 
 def _at(value: Tensor | None) -> int:

@@ -78,6 +78,20 @@ def test_a_devices_result_depends_neither_on_its_company_nor_on_the_size_of_a_ca
             assert torch.equal(value, everyone[name][devices]), name
 
 
+@pytest.mark.parametrize("rule", ["plain", "prox, drift, rates", "all"])
+def test_processors_with_shorter_vectors_take_the_same_steps(rule, monkeypatch):
+    """To the bit where they have fused products, as all with AVX2 do."""
+    for units in SHAPES:
+        problem = Problem(units, torch.float32)
+        local, constants = rules(problem)[rule]
+        found = {}
+        for longest in (64, 32, 16):
+            monkeypatch.setattr(native, "LONGEST", longest)
+            found[longest] = problem.train(Native(*parts(problem)), Ruled(rule=local), [3, 0, 5, 2], **constants)
+        same(found[32], found[64], 0)
+        same(found[16], found[64], 3e-5)
+
+
 def test_what_is_not_a_number_is_not_hidden_by_a_relu():
     problem = Problem((12, 9, 7, 3), torch.float32)
     problem.w[2, 5] = float("nan")
