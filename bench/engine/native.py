@@ -21,9 +21,7 @@ from bench.engine.rates import Rates
 from bench.learning.batches import Batch, Batches
 from bench.learning.flat import Layout, trainable
 
-TOGETHER = (
-    2**19
-)  # numbers of samples, and of shifts, that one call works on: what is loaded is still in the cache when used
+TOGETHER = 2**19  # numbers of samples and shifts in one call: few enough to be in the cache when they are used
 LONGEST = 64  # bytes of a vector that are used where the processor has them
 
 LINEAR = np.dtype([(name, np.int64) for name in ("inner", "outer", "relu", "weight", "bias", "inputs", "d")])
@@ -119,7 +117,7 @@ class Native(Engine):
 
     @staticmethod
     def _inputs(x: Tensor, y: Tensor) -> Batch:
-        return x.flatten(1).to(torch.float32).contiguous(), y.contiguous()
+        return x.flatten(1).to(torch.float32).contiguous(), y.long().contiguous()
 
     def _rule(self, batch: int, **terms: float) -> np.ndarray:
         rule = np.zeros(1, RULE)
