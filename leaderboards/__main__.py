@@ -47,7 +47,8 @@ def _parser() -> Parser:
         "run", nargs="+", type=Path, help="the folder of a finished run, runs/<id>, or one that holds runs"
     )
     build = verbs.add_parser("build", help="write the tables and the static site")
-    build.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write them to")
+    where = Path("build/leaderboard")
+    build.add_argument("--out", type=Path, default=where, metavar="DIR", help=f"the folder to write to ({where})")
     wandb = verbs.add_parser("wandb", help="send committed results to W&B and write the report there")
     wandb.add_argument("--entity", required=True, help="the user or team at W&B")
     wandb.add_argument("--project", required=True, help="the project there; it is made if there is none")
