@@ -66,7 +66,7 @@ def _size(keys: Mapping[str, Any]) -> tuple[int, int] | None:
 def speed() -> float:
     """How much slower this machine is than that of COSTS, from a twentieth of a second of matrix products."""
     import numpy as np
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # scikit-learn brings it
 
     a = np.ones((512, 512), np.float32)
     times = []
