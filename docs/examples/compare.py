@@ -1,11 +1,11 @@
-"""Learning curves of the latest multirun in runs/: mean over seeds, and the 95 % t interval of the mean."""
+"""Learning curves of the latest multirun on digits in runs/: mean over seeds, and the 95 % t interval of the mean."""
 
 import matplotlib.pyplot as plt
 from scipy.stats import t
 
 from bench.record import load
 
-latest = load("runs", status="finished")[0]["group"].dropna().iloc[-1]
+latest = load("runs", status="finished", dataset="digits")[0]["group"].dropna().iloc[-1]
 runs, rounds = load("runs", status="finished", group=latest)
 print(runs.groupby("algo")["final_accuracy"].agg(["count", "mean", "min", "max"]).round(4))
 over_seeds = rounds.groupby(["algo", "round"])["test_accuracy"].agg(["mean", "sem", "count"])
