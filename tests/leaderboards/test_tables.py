@@ -94,6 +94,8 @@ def command(*words):
 def test_the_command_lists_its_verbs():
     done = command()
     assert done.returncode == 0 and "table" in done.stdout
+    assert "\nA table of the runs in a folder" in command("table", "--help").stdout
+    assert "(build/leaderboard)" in command("build", "--help").stdout
 
 
 def test_the_command_prints_and_plots_records(tmp_path):
