@@ -36,7 +36,12 @@ class Parser(ArgumentParser):
     """Says what is wrong with its arguments in one sentence, as everything here does."""
 
     def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message[:1].upper()}{message[1:]}; see {self.prog} --help.")
+        raise misused(self.prog, message)
+
+
+def misused(program: str, message: str) -> UserError:
+    """What argparse says of a command line, as a sentence."""
+    return UserError(f"{message[:1].upper()}{message[1:]}; see {program} --help.")
 
 
 def unknown(what: str, given: str, known: Iterable[str], listing: str | None = None) -> UserError:

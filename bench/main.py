@@ -24,10 +24,10 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from bench.errors import UserError, guarded, hush, of_machine, refuse
+from bench.errors import UserError, guarded, hush, misused, of_machine, refuse
 from bench.prepare import check, help, own_files, registry
-from bench.prepare.config import GROUPS, SCHEMAS, Keys, open_twin
-from bench.prepare.resolve import CONF, describe, resolve
+from bench.prepare.config import GROUPS, SCHEMAS, Keys, in_words, open_twin
+from bench.prepare.resolve import CONF, describe, names_of, resolve
 from bench.record import make_folder, read, read_all
 from datamodules.base import DataError
 
@@ -95,8 +95,17 @@ def _read(parser: OverridesParser, text: str) -> list[Override]:
     try:
         return parser.parse_overrides([text])
     except HydraException:
-        quotes = ", or its value needs quotes" if "=" in text else ""
-        raise UserError(f"'{text}' is not key=value{quotes}; see python bench.py --help.") from None
+        raise UserError(f"'{text}' is not key=value{_meant(text)}; see python bench.py --help.") from None
+
+
+def _meant(text: str) -> str:
+    """What somebody who types this may have wanted."""
+    if "=" in text:
+        return ", or its value needs quotes"
+    if text in GROUPS:
+        return " (without blanks)"
+    group = next((group for group in GROUPS if text in names_of(group)), None)
+    return "" if group is None else f", as in {group}={text}"
 
 
 def _launcher(overrides: list[Override]) -> None:
@@ -195,9 +204,7 @@ def job(cfg: DictConfig, overrides: list[str]) -> None:
     """One run, from what Hydra composed."""
     config = finish(cfg, OverridesParser.create().parse_overrides(overrides))
     print("\n".join(describe(config)), flush=True)
-    dataset = registry.create(config["dataset"])
-    if dataset.available() is None:
-        dataset.load()  # downloads it or says how to get it, before the seconds that Lightning takes
+    registry.create(config["dataset"]).require()  # before the seconds that Lightning takes
     from bench.run import run
 
     if cfg.resume is not None:
@@ -233,7 +240,8 @@ def _parse(argv: list[str]) -> Namespace:
     parser = get_args_parser()
 
     def fail(message: str) -> NoReturn:
-        raise UserError(f"{message[:1].upper()}{message[1:]}; see python bench.py --help.")
+        dashes = " (keys have no dashes: algo=scaffold)" if message.startswith("unrecognized") else ""
+        raise misused("python bench.py", message + dashes)
 
     parser.error = fail  # type: ignore[method-assign]
     args = parser.parse_args(argv)
@@ -256,4 +264,4 @@ def _sentence(error: BaseException) -> str:
         for e in (error, reason)
         if e is not None
     ]
-    return ": ".join(line for line in lines if line) + "."
+    return in_words(": ".join(line for line in lines if line)) + "."

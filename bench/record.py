@@ -167,7 +167,10 @@ def read(folder: Path) -> Run:
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
         config = None
     if not isinstance(config, dict) or "algo" not in config:
-        raise UserError(f"{folder} is not the folder of a run: it has no readable config.yaml.")
+        why = (
+            "it has no readable config.yaml" if folder.exists() else f"there is none; ls {folder.parent} shows what is"
+        )
+        raise UserError(f"{folder} is not the folder of a run: {why}.")
     result = folder / "result.json"
     try:
         content = json.loads(result.read_text(encoding="utf-8")) if result.exists() else None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # torch takes two seconds, and the record may still be refuse
 
 def main(argv: Sequence[str]) -> int:
     parser = Parser("python -m bench replay", description=__doc__)
-    parser.add_argument("run", type=Path, help="the folder of a finished run, runs/<id>")
+    parser.add_argument("run", metavar="runs/<id>", type=Path, help="the folder of a finished run, runs/<id>")
     run = read(parser.parse_args(argv).run)
     if run.result is None:
         raise UserError(

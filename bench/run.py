@@ -28,6 +28,7 @@ from bench.record import COLUMNS, TIMES, Record
 
 if TYPE_CHECKING:  # Lightning takes seven seconds, and assembling may still refuse the config
     from bench.federation import Federation, Values
+    from bench.simulation.loop import FederatedLoop
 
 
 def run(
@@ -62,8 +63,7 @@ def run(
         record = record or Record.create(config)
         if on_record is not None:
             on_record(record.folder)
-        print(f"size       {parts.model['parameters']:,} parameters", flush=True)
-        print(f"engine     {parts.loop.engine.name} ({config['engine_why']})", flush=True)
+        print("\n".join(_assembled(parts)), flush=True)
         expected = _forecast(config, parts, record, smaller)
         logger = tracking.start(config, record.folder)
         result, asked_to_stop = _to_the_end(config, parts, record, logger, expected, on_round)
@@ -83,6 +83,24 @@ def run(
     if asked_to_stop:  # in the last round: this run is complete, those that would follow must not start
         raise KeyboardInterrupt
     return result
+
+
+def _assembled(parts: Parts) -> list[str]:
+    """What the first lines (bench/prepare/resolve.py) could not say yet."""
+    return [
+        f"schedule   {_schedule(parts.loop)}",
+        f"size       {parts.model['parameters']:,} parameters",
+        f"engine     {parts.loop.engine.name} ({parts.config['engine_why']})",
+    ]
+
+
+def _schedule(loop: FederatedLoop) -> str:
+    plan = loop.rules.schedule
+    who = f"{plan.concurrency} of {loop.fed.clients} clients"
+    if loop.sync:
+        return f"synchronous, {who} a round"
+    every = "every upload" if plan.buffer == 1 else f"every {plan.buffer} uploads"
+    return f"asynchronous, {who} at work, aggregation after {every}; a round is {loop.arrivals_per_round} uploads"
 
 
 def _to_the_end(

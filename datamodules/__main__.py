@@ -54,7 +54,7 @@ VERBS: dict[str, Callable[[Sequence[str]], int]] = {"list": show_list, "fetch": 
 
 
 def main(args: list[str]) -> int:
-    if args in ([], ["-h"], ["--help"]):
+    if not args or {"-h", "--help"} & set(args):
         print("python -m datamodules VERB [data sets]")
         for verb, run in VERBS.items():
             print(f"  {verb:8} {run.__doc__}")

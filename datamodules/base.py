@@ -143,6 +143,11 @@ class Dataset:
         """Where it would come from, without loading or downloading anything; None: not on this machine."""
         raise NotImplementedError
 
+    def require(self) -> None:
+        """Downloads it where it is not here, or raises DataError, which says how to get it."""
+        if self.available() is None:
+            self.load()
+
     def summary(self) -> str:
         samples = "{:,} + {:,}".format(*self.size) if self.size else "?"
         return f"{samples} samples, {self.classes or '?'} classes"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from argparse import HelpFormatter, Namespace
+from argparse import ArgumentParser, HelpFormatter, Namespace
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,27 +32,32 @@ def _parser() -> Parser:
         formatter_class=lambda prog: HelpFormatter(prog, width=110),  # a verb, a line, however narrow the terminal
     )
     verbs = parser.add_subparsers(dest="verb", title="verbs", metavar="VERB")
-    table = verbs.add_parser("table", help="a table of the runs in a folder, grouped by data set and protocol")
+
+    def verb(name: str, does: str) -> ArgumentParser:
+        return verbs.add_parser(name, help=does, description=f"{does[:1].upper()}{does[1:]}.")
+
+    table = verb("table", "a table of the runs in a folder, grouped by data set and protocol")
     table.add_argument("--runs", type=Path, default=Path("runs"), help="the folder that holds runs (default: runs)")
     table.add_argument("--group", help="only the runs of this multirun")
     table.add_argument("--plot", type=Path, metavar="FILE.png", help="write learning curves too")
-    claims = verbs.add_parser("claims", help="the papers' claims, with what is known about each")
+    claims = verb("claims", "the papers' claims, with what is known about each")
     claims.add_argument("--paper", help="only those of this paper")
     claims.add_argument("--where", help='only those of this place in it, such as "Table V"')
     claims.add_argument("--verdict", help="only those with this verdict, such as inconsistent")
-    command = verbs.add_parser("command", help="how to re-run a claim, or why it cannot be run here")
+    command = verb("command", "how to re-run a claim, or why it cannot be run here")
     command.add_argument("claim", help="the name of a claim, as `claims` lists it")
-    add = verbs.add_parser("add", help="keep finished runs as committed results")
+    add = verb("add", "keep finished runs as committed results")
     add.add_argument(
         "run", nargs="+", type=Path, help="the folder of a finished run, runs/<id>, or one that holds runs"
     )
-    build = verbs.add_parser("build", help="write the tables and the static site")
-    build.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder to write them to")
-    wandb = verbs.add_parser("wandb", help="send committed results to W&B and write the report there")
+    build = verb("build", "write the tables and the static site")
+    where = Path("build/leaderboard")
+    build.add_argument("--out", type=Path, default=where, metavar="DIR", help=f"the folder to write to ({where})")
+    wandb = verb("wandb", "send committed results to W&B and write the report there")
     wandb.add_argument("--entity", required=True, help="the user or team at W&B")
     wandb.add_argument("--project", required=True, help="the project there; it is made if there is none")
-    verbs.add_parser("audit", help="where the papers contradict themselves, as a Markdown table")
-    check = verbs.add_parser("check", help="have claims, verdicts or pinned trajectories moved? (CI runs this)")
+    verb("audit", "where the papers contradict themselves, as a Markdown table")
+    check = verb("check", "have claims, verdicts or pinned trajectories moved? (CI runs this)")
     check.add_argument("--update", action="store_true", help="make what is now the new expectation")
     check.add_argument("--data", action="store_true", help="short runs on real Fashion-MNIST instead (three minutes)")
     return parser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from bench.record import Run
 from leaderboards.tables import Entry, Group, group
 
 WIDTH, HEIGHT = 6.4, 4.2  # inches a panel
+LEGEND, LINES = 2.0, 24  # inches, and how many names fit beside a panel
 # Okabe and Ito's colours, told apart by colour-blind readers
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 STYLES = ("-", "--", "-.", ":")  # so that equal curves do not hide each other
@@ -38,14 +40,15 @@ def drawn(runs: Sequence[Run]) -> Figure:
     if not groups:
         raise ValueError("there is no finished run to plot")
     axes = ["round", *_other_axes(groups)]
-    figure = Figure((WIDTH * len(axes), HEIGHT * len(groups)), layout="constrained")
+    columns = [math.ceil(len(g.entries) / LINES) for g in groups]
+    figure = Figure((WIDTH * len(axes) + LEGEND * max(columns), HEIGHT * len(groups)), layout="constrained")
     panels = figure.subplots(len(groups), len(axes), squeeze=False, sharey="row")
-    for g, line in zip(groups, panels, strict=True):
+    for g, line, many in zip(groups, panels, columns, strict=True):
         for axis, panel in zip(axes, line, strict=True):
             _panel(panel, g, axis)
         line[0].set_title(f"{g.dataset}, protocol {g.protocol}", loc="left")
         line[0].set_ylabel("test accuracy (%)")
-        line[-1].legend(loc="lower right", fontsize="small", framealpha=0.9)
+        line[-1].legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize="small", frameon=False, ncols=many)
     if any(len(entry.runs) > 1 for g in groups for entry in g.entries):
         figure.text(0.005, 0.002, "lines: mean over seeds; bands: lowest to highest seed", fontsize="x-small")
     return figure

@@ -68,8 +68,10 @@ def leaderboard(runs: Sequence[Run]) -> str:
     notes = []
     if any(len(entry.runs) > 1 for g in groups for entry in g.entries):
         notes.append(f"Means over seeds {PLUS_MINUS} half the width of the 95 % t interval.")
-    if any(None in entry.values("rounds_to_target") for g in groups for entry in g.entries):
-        notes.append("never (m of n): m of the n seeds missed the target.")
+    missed = [len(entry.runs) for g in groups for entry in g.entries if None in entry.values("rounds_to_target")]
+    if missed:
+        many = max(missed) > 1
+        notes.append(f"never{' (m of n): m of the n seeds missed' if many else ': the run missed'} the target.")
     if len(protocols := sorted({g.protocol for g in groups})) > 1:
         notes.append(f"Protocols differ ({', '.join(protocols)}): compare rows within a table, not between tables.")
     if repeats := sum(g.repeats for g in groups):
@@ -165,8 +167,8 @@ def _table(g: Group) -> str:
                 _accuracy(entry),
                 _shown(100 * entry.mean("best_accuracy"), ".2f"),
                 _rounds(entry.values("rounds_to_target")),
-                _shown(entry.mean("seconds_per_round"), ".3g"),
-                _shown(entry.mean("virtual_seconds"), ".4g"),
+                _shown(entry.mean("seconds_per_round"), ",.3f"),
+                _shown(entry.mean("virtual_seconds"), ",.1f"),
                 *(_shown(value, ",.1f") for value in traffic[: 3 if peer else 2]),
             ]
         )

@@ -165,7 +165,10 @@ def _matching(keys: list[str]) -> list[Sweep]:
 def _time(hours: float) -> str:
     if math.isnan(hours):
         return "unknown"
-    return f"{60 * hours:.0f} min" if hours < 1 else f"{hours:.1f} h" if hours < 100 else f"{hours / 24:,.0f} days"
+    for unit, name, most in ((1 / 60, "min", 60), (1, "h", 100), (24, "days", 1000)):
+        if hours < most * unit:
+            return f"{hours / unit:.{int(unit == 1)}f} {name}"
+    return f"{hours / 24 / 365:.0f} years"
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ class Drive:
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
     _said: tuple[float, Progress | None] = (-math.inf, None)
+    _ended: float = 0.0  # when a run last did
 
     @property
     def folder(self) -> Path:
@@ -50,7 +51,8 @@ class Drive:
         """Until all is done (0), something failed (1) or it is interrupted (130)."""
         make_folder(self.folder)
         first = self.queue.state()
-        print(f"{self.queue.sweep.title}: {first.total} runs, {first.finished} finished before", flush=True)
+        failed = f", {first.failed} failed" if first.failed else ""
+        print(f"{self.queue.sweep.title}: {first.total} runs, {first.finished} finished{failed} before", flush=True)
         if first.open:
             print(f"storage    {self.options.storage}\nlogs       {self.folder}/worker-*.log", flush=True)
             for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs start with SIGINT ignored
@@ -112,10 +114,11 @@ class Drive:
         news = before is None or (state.finished, state.failed) != (before.finished, before.failed)
         if not (last or news or time.monotonic() - when > SAY_SECONDS) or (last and state == before):
             return
-        self._said = time.monotonic(), state
+        now = time.monotonic()
+        self._said, self._ended = (now, state), now if news else self._ended
         done = state.finished + state.failed - first.finished - first.failed
-        left = (time.monotonic() - self.began) * state.open / done if done else math.nan
-        rest = f", about {duration(left)} left" if state.open and not math.isnan(left) else ""
+        left = (self._ended - self.began) / done * state.open - (now - self._ended) if done else 0.0
+        rest = f", about {duration(left)} left" if state.open and left > 0 else ""
         print(f"{words(state)}{best(self.queue)}{rest}", flush=True)
 
     def _end(self) -> int:
@@ -125,7 +128,7 @@ class Drive:
         listed = results.failures(trials, [shlex.join([*o, f"seed={s}"]) for o, s in sweep.jobs])
         if listed:
             print("\nFailed:\n" + "\n".join(listed), file=sys.stderr)
-            print("Once the reason is gone: the same command with --retry-failed.", file=sys.stderr, flush=True)
+            print(f"Once the reason is gone: {self.command} --retry-failed", file=sys.stderr, flush=True)
         if died := [process.returncode for process in self.processes if process.returncode not in (0, 130)]:
             print(f"{len(died)} worker(s) ended early (exit codes {died}): see {self.folder}/.", file=sys.stderr)
         if state.open:
@@ -141,7 +144,10 @@ def show(queue: Queue | Search, folder: Path, stream: TextIO) -> None:
         text = fairness.markdown(queue)
     else:
         finished = results.by_job(queue.trials())
-        text = results.markdown(sweep, results.rows(sweep, finished)) if finished else "No run is finished."
+        if not finished:
+            print("\nNo run is finished.", file=stream)
+            return
+        text = results.markdown(sweep, results.rows(sweep, finished))
         write_atomically(folder / "results.csv", results.table_csv(sweep, finished))
     write_atomically(folder / "results.md", f"# {sweep.title}\n\n{text}\n")
     many = len(queue.studies) > 1

@@ -87,6 +87,8 @@ def find(name: str, overrides: Sequence[str] = ()) -> Sweep:
     seeds, other keys replace or join those of every run."""
     known = sweeps()
     if name not in known:
+        if mine := [other for other in known if other.startswith(f"{name}/")]:
+            raise UserError(f"{name} has several sweeps: {', '.join(mine)}; python -m sweeps list describes them.")
         raise unknown("sweep", name, known, "python -m sweeps list shows them all")
     sweep, given = known[name], sorted(overrides)
     for text in given:

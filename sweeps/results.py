@@ -139,7 +139,9 @@ def _interval(values: Sequence[float | None], factor: float, digits: int, missin
 
 def _notes(sweep: Sweep, table: Sequence[Row]) -> list[str]:
     budgets = {(row.planned, len(sweep.seeds)) for row in table}
-    budget = ", ".join(f"{n} configuration{'s' * (n > 1)} x {seeds} seeds" for n, seeds in sorted(budgets))
+    budget = ", ".join(
+        f"{n} configuration{'s' * (n > 1)} x {seeds} seed{'s' * (seeds > 1)}" for n, seeds in sorted(budgets)
+    )
     equal = "the same for every row" if len(budgets) == 1 else "not the same for every row: see `tried`"
     notes = [
         f"Source: {sweep.source}.",

@@ -95,9 +95,7 @@ def benchmark(task: Task) -> Mapping[str, Any]:
         if earlier is not None and earlier.status == "interrupted":
             return run(earlier.config, resume=earlier.folder, on_record=begin, on_round=task.on_round)
         config = plan([*claim.words, f"out={task.out}"], multirun=False)[0]
-        dataset = registry.create(config["dataset"])
-        if dataset.available() is None:
-            dataset.load()  # downloads it or says how to get it
+        registry.create(config["dataset"]).require()
         return run(config | {"group": task.group, "command": claim.command}, on_record=begin, on_round=task.on_round)
     except Diverged:
         result = read(folders[-1]).result

@@ -46,7 +46,7 @@ class Log:
 
 def main(argv: Sequence[str]) -> int:
     parser = Parser("python -m bench timeline", description=__doc__)
-    parser.add_argument("run", type=Path, help="the folder of a run, runs/<id>")
+    parser.add_argument("run", metavar="runs/<id>", type=Path, help="the folder of a run, runs/<id>")
     parser.add_argument("--rounds", type=int, default=5, help="draw the first so many rounds; %(default)s by default")
     parser.add_argument("--png", type=Path, help="the file to write; timeline.png in the folder by default")
     options = parser.parse_args(argv)

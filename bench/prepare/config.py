@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any, get_args, get_type_hints
 
@@ -93,6 +94,10 @@ class Logger:
     project: str = field(default="fedbench", metadata=about("the project at W&B"))
 
 
+_TYPES = {"Integer": "a whole number", "Float": "a number", "bool": "true or false"}
+_NOT_OF_TYPE = re.compile(
+    r"Value '(.*)' (?:of type '\w+' could not be converted to|is not a valid) (Integer|Float|bool)(?: \(type \w+\))?"
+)
 SCHEMAS: dict[str, type] = {"model": Model, "devices": Population, "engine": Engine, "logger": Logger}
 
 
@@ -106,6 +111,11 @@ def open_twin(cls: type, **more: Any) -> type:
 def optional(cls: type) -> set[str]:
     """Fields for which null is a value of its own."""
     return {name for name, hint in get_type_hints(cls).items() if type(None) in get_args(hint)}
+
+
+def in_words(message: str) -> str:
+    """OmegaConf's message on a value of the wrong type, without names of types."""
+    return _NOT_OF_TYPE.sub(lambda found: f"'{found[1]}' is not {_TYPES[found[2]]}", message)
 
 
 def _typed(values: dict[str, Any]) -> list[tuple[str, Any, Any]]:

@@ -13,7 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from bench.errors import UserError, unknown
 from bench.prepare import registry
-from bench.prepare.config import GROUPS, SCHEMAS, Keys, optional
+from bench.prepare.config import GROUPS, SCHEMAS, Keys, in_words, optional
 
 CONF = Path(__file__).parents[1] / "conf"
 FALLBACK = {"model": "mlp", "partition": "iid", "devices": "mixed"}
@@ -74,13 +74,12 @@ def describe(config: Mapping[str, Any]) -> list[str]:
     algo, dataset, protocol, scale = config["algo"], config["dataset"]["name"], config["protocol"], config["scale"]
     by_rule, why = choose_protocol("auto", algo["name"], dataset)
     why = why if by_rule == protocol else "as asked"
-    paper = "" if scale == "paper" else " (add scale=paper for the paper's)"
-    draw = f"{config['cohort']} of {config['clients']} clients a round"
+    meaning = "nothing made smaller" if scale == "paper" else "add scale=paper for the paper's"
     return [
         f"algorithm  {call(algo)} on {dataset}, seed {config['seed']}, {config['rounds']} rounds",
         f"protocol   {protocol} ({why})",
-        f"scale      {scale}{paper}",
-        f"partition  {call(config['partition'])}, {draw}",
+        f"scale      {scale} ({meaning})",
+        f"partition  {call(config['partition'])} over {config['clients']} clients",
         f"model      {call(config['model'])}",
     ]
 
@@ -164,7 +163,7 @@ def typed(group: str, values: Mapping[str, Any]) -> Values:
         try:
             OmegaConf.update(typed, key, value)
         except OmegaConfBaseException as error:
-            raise UserError(f"{group}.{key}={value}: {str(error).partition(chr(10))[0]}.") from None
+            raise UserError(f"{group}.{key}={value}: {in_words(str(error).partition(chr(10))[0])}.") from None
     plain = _plain(typed)
     return {key: plain[key] for key in values}
 

@@ -1,11 +1,12 @@
-"""Learning curves of the methods in runs/: mean over seeds, and the 95 % t interval of the mean."""
+"""Learning curves of the latest multirun on digits in runs/: mean over seeds, and the 95 % t interval of the mean."""
 
 import matplotlib.pyplot as plt
 from scipy.stats import t
 
 from bench.record import load
 
-runs, rounds = load("runs", status="finished", dataset="digits")
+latest = load("runs", status="finished", dataset="digits")[0]["group"].dropna().iloc[-1]
+runs, rounds = load("runs", status="finished", group=latest)
 print(runs.groupby("algo")["final_accuracy"].agg(["count", "mean", "min", "max"]).round(4))
 over_seeds = rounds.groupby(["algo", "round"])["test_accuracy"].agg(["mean", "sem", "count"])
 for algo, curve in over_seeds.groupby("algo"):
@@ -15,3 +16,4 @@ for algo, curve in over_seeds.groupby("algo"):
     plt.fill_between(x, mean - half, mean + half, alpha=0.2)
 plt.xlabel("round"), plt.ylabel("test accuracy (%)"), plt.ylim(0, 100), plt.legend(loc="lower right")
 plt.savefig("compare.png", dpi=120)
+print("Curves: compare.png")

@@ -35,9 +35,11 @@ NAMES = {
     "+extra=1": ["Unknown key 'extra'"],
     "+lr=1": ["write lr=..."],
     "~lr": ["write lr=..."],
-    "fedavg": ["'fedavg' is not key=value"],
+    "fedavg": ["'fedavg' is not key=value, as in algo=fedavg"],
+    "algo = fedavg": ["'algo' is not key=value (without blanks)"],
+    "partition.alpha=x": ["partition.alpha=x: 'x' is not a number."],
     "lr=[": ["'lr=['"],
-    "--fast": ["--fast"],
+    "--fast": ["--fast (keys have no dashes: algo=scaffold)"],
     "seed=0,1": ["add -m"],
     "-m out=a,b": ["out cannot have several values"],
     "-m algo=glob(x*)": ["Nothing to run"],
@@ -57,7 +59,7 @@ NAMES = {
     "-m out=/dev/null/x": ["Cannot write to the output folder /dev/null/x"],
 }
 VALUES = {
-    "rounds=abc": ["rounds=abc", "Integer"],
+    "rounds=abc": ["rounds=abc: 'abc' is not a whole number."],
     "rounds=1.5": ["rounds=1.5"],
     "rounds=0": ["rounds=0", "at least 1"],
     "clients=-1": ["clients=-1", "at least 1"],

@@ -96,10 +96,16 @@ def test_the_result_says_what_was_done(tmp_path, capsys):
     assert "git_revision" in result
     out, err = capsys.readouterr()
     assert "4,810 parameters" in out and "engine     chain (" in out
+    assert "schedule   synchronous, 3 of 6 clients a round" in out
     last = out.splitlines()
     assert last[-1] == str(found.folder)
     assert f"accuracy {100 * accuracy[-1]:.2f} %" in last[-3] and f"after {reached} rounds" in last[-3]
     assert err.splitlines()[-1].startswith("round 6/6, accuracy")
+
+
+def test_an_asynchronous_run_says_what_a_round_is(tmp_path, capsys):
+    run(config(tmp_path, "algo=fedasync", "rounds=1"))
+    assert "6 of 6 clients at work, aggregation after every upload; a round is 6 uploads" in capsys.readouterr().out
 
 
 def test_a_missed_target_is_null_and_never(tmp_path, capsys):

@@ -27,7 +27,8 @@ def test_list_shows_what_is_derived_and_how_to_get_the_rest(tmp_path, monkeypatc
 
 
 def test_unknown_verbs_and_data_sets_get_the_nearest(capsys):
-    assert main([]) == 0 and "list" in capsys.readouterr().out
+    for words in ([], ["--help"], ["list", "--help"]):
+        assert main(words) == 0 and "where it comes from here" in capsys.readouterr().out
     assert main(["fetsch"]) == 2 and "try list or fetch" in capsys.readouterr().err
     assert main(["fetch", "cifar12"]) == 2 and "no data set `cifar12`: try cifar10" in capsys.readouterr().err
     assert main(["fetch"]) == 2 and "Name the data sets to fetch" in capsys.readouterr().err

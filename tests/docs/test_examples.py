@@ -63,8 +63,10 @@ def test_the_comparison_draws_means_and_intervals_of_the_runs(
         ("feddyn", 0): (0.5, 0.8),
         ("feddyn", 1): (0.5, 0.8),
     }
-    for (algo, seed), accuracies in curves.items():
+    earlier = {("afo", 0): (0.1, 0.1)}
+    for (algo, seed), accuracies in (earlier | curves).items():
         config = {"algo": {"name": algo}, "dataset": {"name": "digits"}, "seed": seed, "out": "runs"}
+        config["group"] = "1" if algo == "afo" else "2"
         record = Record.create(config)
         for number, accuracy in enumerate(accuracies, start=1):
             record.append({"round": number, "test_accuracy": accuracy})
@@ -73,7 +75,8 @@ def test_the_comparison_draws_means_and_intervals_of_the_runs(
     monkeypatch.setenv("MPLBACKEND", "agg")
     pyplot().close("all")  # the script draws on the figure that is open
     drawn = runpy.run_path("docs/examples/compare.py")
-    assert capsys.readouterr().out.splitlines()[2].split() == ["fedavg", "2", "0.6", "0.5", "0.7"]
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[2].split() == ["fedavg", "2", "0.6", "0.5", "0.7"] and printed[-1] == "Curves: compare.png"
     axes = drawn["plt"].gca()
     assert [line.get_label() for line in axes.lines] == ["fedavg (2 seeds)", "feddyn (2 seeds)"]
     assert list(axes.lines[0].get_ydata()) == pytest.approx([30, 60])

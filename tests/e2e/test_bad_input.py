@@ -35,12 +35,12 @@ CASES = {
     "hydra.run.dir=/x": ["Hydra's own settings are fixed"],
     "hydra/launcher=joblib": ["hydra/launcher/joblib"],
     # types
-    "rounds=ten": ["rounds=ten", "Integer"],
-    "rounds=1.5": ["rounds=1.5", "Integer"],
+    "rounds=ten": ["rounds=ten", "whole number"],
+    "rounds=1.5": ["rounds=1.5", "whole number"],
     "rounds=true": ["rounds=true"],
-    "lr=fast": ["lr=fast", "Float"],
-    "normalise=maybe": ["normalise=maybe", "bool"],
-    "algo=fedprox algo.mu=[1]": ["algo.mu=[1]", "Float"],
+    "lr=fast": ["lr=fast", "not a number"],
+    "normalise=maybe": ["normalise=maybe", "true or false"],
+    "algo=fedprox algo.mu=[1]": ["algo.mu=[1]", "not a number"],
     "algo=fedlga algo.scale=true": ["scale must be float or str"],
     "model.hidden=64": ["model.hidden=64"],
     # counts

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from finished_runs import make
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from bench.metrics import MB
 from leaderboards.plots import drawn, learning_curves
@@ -33,6 +34,16 @@ def test_one_seed_has_no_band_and_the_target_is_a_level():
     assert not panel.collections and not figure.texts
     assert {y for _, y in panel.lines[-1].get_xydata().tolist()} == {85.0}
     assert panel.lines[-1].get_label() == "target 85 %"
+
+
+def test_the_names_of_many_methods_stand_beside_the_curves():
+    figure = drawn([make(f"fed{n}") for n in range(30)])
+    FigureCanvasAgg(figure).draw()
+    (panel,) = figure.axes
+    legend = panel.get_legend()
+    assert len(legend.get_texts()) == 31
+    assert legend.get_window_extent().x0 >= panel.get_window_extent().x1
+    assert panel.get_window_extent().height > 0.7 * figure.bbox.height
 
 
 def test_rounds_that_a_seed_lacks_or_did_not_evaluate_are_left_out():

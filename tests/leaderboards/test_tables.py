@@ -39,6 +39,8 @@ def test_missed_targets_are_never_with_the_number_of_seeds():
     table = leaderboard(runs)
     assert "never (2 of 3)" in row_of(table, "fedavg")
     assert "never " in row_of(table, "scaffold") and "(" not in row_of(table, "scaffold")
+    assert "never (m of n): m of the n seeds missed the target." in table
+    assert "never: the run missed the target." in leaderboard([make(reached=None)])
 
 
 def test_rows_are_named_by_what_varies():
@@ -92,6 +94,8 @@ def command(*words):
 def test_the_command_lists_its_verbs():
     done = command()
     assert done.returncode == 0 and "table" in done.stdout
+    assert "\nA table of the runs in a folder" in command("table", "--help").stdout
+    assert "(build/leaderboard)" in command("build", "--help").stdout
 
 
 def test_the_command_prints_and_plots_records(tmp_path):

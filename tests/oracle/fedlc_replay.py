@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -76,67 +76,100 @@ def replay(
     eta_i = eps D / (d_i mean(beta) xi) of the new row, clamped to [eta_min, eta_max] lr; device i is sent w, eta_i and
     M[:, i] as they are then. At last they start: each takes its inbox, r gradients with sum s, and steps
     w <- w - eta (grad F_i(w) + s) / (r + 1) from the model it was sent."""
-    N, D = q.clients, q.samples.sum()
-    clock = np.broadcast_to(np.asarray(seconds, dtype=float), (q.rounds, N))
-    w, M, eta = [q.w0], np.zeros((N, N), bool), np.full(N, q.lr)
-    norms, beta = np.full(N, np.nan), np.full(N, np.nan)
-    inbox: list[dict[int, np.ndarray]] = [{} for _ in range(N)]
-    previous: dict[int, np.ndarray] = {}
-    arrived = np.zeros(N)
-    log = Replay([], [], q.w0, [], [], [], [])
-
-    def loss(i: int, x: np.ndarray) -> float:
-        return float(x @ q.A[i] @ x / 2 - q.b[i] @ x)
-
-    def start(i: int, now: float, version: int, rate: float, to: list[int]) -> Job:
-        read, inbox[i] = inbox[i], {}
-        mail = sum(read.values(), np.zeros_like(q.w0))
-        received, K, slope = w[version], int(q.steps[version, i]), None
-        path = [q.end(i, received, k, lr=rate / (len(read) + 1), drift=mail, **terms) for k in range(K + 1)]
-        if i in previous:
-            gap = np.linalg.norm(received - previous[i])
-            slope = abs(loss(i, received) - loss(i, previous[i])) / gap if gap > 0 else np.nan
-        previous[i] = received
-        gradient = np.mean([q.gradient(i, x) for x in path[:-1]], axis=0)
-        return Job(i, version, now + clock[version, i], to, sorted(read), mail, rate, path[-1], gradient, slope)
-
-    busy = {i: start(i, 0.0, 0, q.lr, []) for i in range(N)}
+    clock = np.broadcast_to(np.asarray(seconds, dtype=float), (q.rounds, q.clients))
+    devices = Devices(q, clock, terms, [{} for _ in range(q.clients)])
+    server = Server(q, compute_budget, link_budget, (eta_min, eta_max), listing)
+    w, arrived, log = [q.w0], np.zeros(q.clients), server.log
+    busy = {i: devices.start(i, 0.0, 0, q.w0, q.lr, []) for i in range(q.clients)}
     while len(log.jobs) < q.rounds:
         now = min(job.finish for job in busy.values())
         done = [busy.pop(i) for i in sorted(busy) if busy[i].finish == now]
         for job in done:
-            for j in job.to:
-                log.sent += 1
-                log.lost += job.device in inbox[j]
-                inbox[j][job.device] = job.gradient
+            devices.post(job, log)
         restarts = []
         for job in done[: q.rounds - len(log.jobs)]:
             i = job.device
-            w.append(w[-1] - q.samples[i] / D * (w[job.version] - job.end))  # Eq. 4
+            w.append(w[-1] - q.samples[i] / q.samples.sum() * (w[job.version] - job.end))  # Eq. 4
             arrived[i] += 1
-            if job.beta is not None:
-                norms[i] = np.linalg.norm(job.gradient)
-                beta[i] = beta[i] if np.isnan(job.beta) else job.beta
-                if not np.isnan(norms).any() and not np.isnan(beta).any():
-                    load = np.delete(M, i, axis=0).sum(axis=0)
-                    R = localcol(i, norms, compute_budget, load, np.full(N, link_budget), listing=listing)
-                    M[i] = [j in R for j in range(N)]
-                    group, k = [i, *R], len(R) + 1
-                    eps = N * norms[group].sum() / (k * norms.sum())
-                    x = N * (norms[group] ** 2).sum() / (k * (norms**2).sum())
-                    raw = eps * D / (q.samples[i] * beta.mean() * x) / q.lr
-                    log.low += raw < eta_min
-                    log.high += raw > eta_max
-                    log.free += eta_min < raw < eta_max
-                    eta[i] = q.lr * min(max(raw, eta_min), eta_max)
+            server.learn(job)
             share = arrived[i] / arrived.sum()
-            rate = eta[i] / (N * share) if compensated else eta[i]
-            restarts.append((i, len(w) - 1, rate, list(np.flatnonzero(M[:, i]))))
-            log.jobs.append(job)
-            log.times.append(now)
-            for history, value in zip((log.M, log.eta, log.norms, log.beta), (M, eta, norms, beta), strict=True):
-                history.append(value.copy())
+            rate = server.eta[i] / (q.clients * share) if compensated else server.eta[i]
+            restarts.append((i, len(w) - 1, rate, list(np.flatnonzero(server.M[:, i]))))
+            server.note(job, now)
         if len(log.jobs) < q.rounds:
-            busy |= {i: start(i, now, version, rate, to) for i, version, rate, to in restarts}
+            busy |= {i: devices.start(i, now, version, w[version], rate, to) for i, version, rate, to in restarts}
     log.w = np.array(w)
     return log
+
+
+@dataclass
+class Devices:
+    q: Problem
+    clock: np.ndarray  # [rounds, N]
+    terms: dict[str, float]
+    inbox: list[dict[int, np.ndarray]]
+    previous: dict[int, np.ndarray] = field(default_factory=dict)  # the model each was sent before
+
+    def post(self, job: Job, log: Replay) -> None:
+        for j in job.to:
+            log.sent += 1
+            log.lost += job.device in self.inbox[j]
+            self.inbox[j][job.device] = job.gradient
+
+    def start(self, i: int, now: float, version: int, received: np.ndarray, rate: float, to: list[int]) -> Job:
+        q, read, slope = self.q, self.inbox[i], None
+        self.inbox[i] = {}
+        mail = sum(read.values(), np.zeros_like(q.w0))
+        steps = range(int(q.steps[version, i]) + 1)
+        path = [q.end(i, received, k, lr=rate / (len(read) + 1), drift=mail, **self.terms) for k in steps]
+        if i in self.previous:
+            gap = np.linalg.norm(received - self.previous[i])
+            slope = abs(self.loss(i, received) - self.loss(i, self.previous[i])) / gap if gap > 0 else np.nan
+        self.previous[i] = received
+        gradient = np.mean([q.gradient(i, x) for x in path[:-1]], axis=0)
+        return Job(i, version, now + self.clock[version, i], to, sorted(read), mail, rate, path[-1], gradient, slope)
+
+    def loss(self, i: int, x: np.ndarray) -> float:
+        return float(x @ self.q.A[i] @ x / 2 - self.q.b[i] @ x)
+
+
+class Server:
+    def __init__(self, q: Problem, compute: float, link: float, clamp: tuple[float, float], listing: bool) -> None:
+        N = q.clients
+        self.q, self.compute, self.link, self.clamp, self.listing = q, compute, np.full(N, link), clamp, listing
+        self.M, self.eta = np.zeros((N, N), bool), np.full(N, q.lr)
+        self.norms, self.beta = np.full(N, np.nan), np.full(N, np.nan)
+        self.log = Replay([], [], q.w0, [], [], [], [])
+
+    def learn(self, job: Job) -> None:
+        """What an upload tells of its device, and, once all are known, its row of M and its rate."""
+        i = job.device
+        if job.beta is None:
+            return
+        self.norms[i] = np.linalg.norm(job.gradient)
+        self.beta[i] = self.beta[i] if np.isnan(job.beta) else job.beta
+        if np.isnan(self.norms).any() or np.isnan(self.beta).any():
+            return
+        load = np.delete(self.M, i, axis=0).sum(axis=0)
+        R = localcol(i, self.norms, self.compute, load, self.link, listing=self.listing)
+        self.M[i] = [j in R for j in range(self.q.clients)]
+        raw, (low, high) = self.theorem1([i, *R]), self.clamp
+        self.log.low += raw < low
+        self.log.high += raw > high
+        self.log.free += low < raw < high
+        self.eta[i] = self.q.lr * min(max(raw, low), high)
+
+    def theorem1(self, group: list[int]) -> float:
+        """The rate of the group's first, over lr."""
+        q, norms, share = self.q, self.norms, self.q.clients / len(group)
+        eps = share * norms[group].sum() / norms.sum()
+        xi = share * (norms[group] ** 2).sum() / (norms**2).sum()
+        return float(eps * q.samples.sum() / (q.samples[group[0]] * self.beta.mean() * xi) / q.lr)
+
+    def note(self, job: Job, now: float) -> None:
+        self.log.jobs.append(job)
+        self.log.times.append(now)
+        self.log.M.append(self.M.copy())
+        self.log.eta.append(self.eta.copy())
+        self.log.norms.append(self.norms.copy())
+        self.log.beta.append(self.beta.copy())

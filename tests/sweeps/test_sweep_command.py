@@ -194,7 +194,26 @@ def test_failures_are_listed_with_their_reason_and_the_exit_code_says_so(capsys)
     assert Drive(chosen, 1, worker.queue).run() == 1
     err = capsys.readouterr().err
     assert "3 x No data here." in err and "first: python bench.py algo=fedprox algo.mu=0.1" in err
-    assert "--retry-failed" in err
+    assert f"{chosen.name} dataset=fmnist algo=fedavg,fedprox seed=0 --storage" in err and "1 --retry-failed" in err
+
+
+def test_a_sweep_of_which_all_failed_says_so_when_it_is_repeated_and_has_no_table(capsys):
+    def fails(task):
+        raise UserError("No data here.")
+
+    chosen = options("fedlga/table4", "dataset=fmnist", "algo=fedprox", "seed=0")
+    worker = Worker(chosen, fails)
+    assert worker.work() == 0
+    assert Drive(chosen, 1, worker.queue).run() == 1
+    out = capsys.readouterr().out
+    assert "3 runs, 0 finished, 3 failed before" in out and "No run is finished." in out and "Table:" not in out
+
+
+@pytest.mark.parametrize(
+    ("hours", "text"), [(0.5, "30 min"), (30, "30.0 h"), (240, "10 days"), (36 * 24 * 365, "36 years")]
+)
+def test_an_estimate_has_the_unit_that_people_would_choose(hours, text):
+    assert command._time(hours) == text
 
 
 def run_command(*words, **more):

@@ -151,6 +151,7 @@ def test_a_key_that_a_run_sets_is_replaced_in_its_place() -> None:
     ("name", "keys", "words"),
     [
         ("fedlga/tabel4", [], ("fedlga/table4", "list")),
+        ("fed2a", [], ("several", "fed2a/table4, fed2a/distances")),
         ("fedlga/table4", ["dataset=mnist"], ("dataset=mnist", "fmnist")),
         ("fedlga/table4", ["fmnist"], ("key=value",)),
         ("fedlga/table4", ["seed=one"], ("seed=one", "seed=0,1,2")),
