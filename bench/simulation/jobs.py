@@ -61,6 +61,8 @@ class Learned:
         """Whether the whole of an update is."""
         delta = self.upload.delta
         finite: list[bool] = delta.sum(1).isfinite().tolist()  # so are its terms then; a sum may overflow
+        if all(finite):
+            return finite
         return [fine or bool(delta[k].isfinite().all()) for k, fine in enumerate(finite)]
 
     def mine(self, algo: Algorithm) -> State:

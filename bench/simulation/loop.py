@@ -234,7 +234,7 @@ class FederatedLoop:
         self.arrivals += job.count
         if what := result.not_finite:
             return self._drop(job, what, tally)
-        tally.add(result.loss, self.samples[job.client] * job.count)
+        tally.add([result.loss], [self.samples[job.client] * job.count])
         self.memory.write(job.client, result.mine)
         self.arrived.append(job)
         self.filled += job.count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -50,16 +51,16 @@ def _finish(loop: FederatedLoop, sent: Dispatch, tally: Tally) -> list[int]:
     which = sorted(order)
     learned = loop.learn(sent, which)
     loss, finite = learned.trained.loss.tolist(), learned.finite
-    bad = {k: what for k, one, fine in zip(which, loss, finite, strict=True) if (what := not_finite(one, fine))}
+    bad: dict[int, str] = {}
+    if not (all(finite) and all(map(math.isfinite, loss))):
+        bad = {k: what for k, one, fine in zip(which, loss, finite, strict=True) if (what := not_finite(one, fine))}
     first = next((k for k in order if k in bad), None)
     if first is not None and loop.rules.on_divergence == "stop":
         raise Diverged(loop.round + 1, sent.client[first], bad[first])
     _account(loop, sent, order, finish, arrival, learned.evaluations)
     loop.dropped += len(bad)
-    losses = dict(zip(which, loss, strict=True))
-    for k in order:
-        if k not in bad:
-            tally.add(losses[k], loop.samples[sent.client[k]] * sent.count[k])
+    losses, well = dict(zip(which, loss, strict=True)), [k for k in order if k not in bad] if bad else order
+    tally.add([losses[k] for k in well], [loop.samples[sent.client[k]] * sent.count[k] for k in well])
     rows = [row for row, k in enumerate(which) if k not in bad]
     kept = [which[row] for row in rows]
     if mine := learned.mine(loop.algo):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 # client, version, dispatched, begins, finish, arrival, outcome
@@ -18,9 +19,10 @@ class Tally:
     staleness: list[int] = field(default_factory=list)
     aggregate_seconds: float = 0.0
 
-    def add(self, loss: float, weight: float) -> None:
-        self.loss += loss * weight
-        self.weight += weight
+    def add(self, losses: Iterable[float], weights: Iterable[float]) -> None:
+        for loss, weight in zip(losses, weights, strict=True):
+            self.loss += loss * weight
+            self.weight += weight
 
     def row(self) -> dict[str, float]:
         stale = self.staleness

@@ -95,7 +95,7 @@ def test_the_result_says_what_was_done(tmp_path, capsys):
     assert result["versions"].keys() == {"python", "torch", "pytorch_lightning", "numpy", "fedbench"}
     assert "git_revision" in result
     out, err = capsys.readouterr()
-    assert "4,810 parameters" in out and "engine     chain (" in out
+    assert "4,810 parameters" in out and f"engine     {result['engine']} (" in out
     assert "schedule   synchronous, 3 of 6 clients a round" in out
     last = out.splitlines()
     assert last[-1] == str(found.folder)
