@@ -6,6 +6,7 @@ import math
 import os
 import signal
 import sys
+import time
 import weakref
 from contextlib import nullcontext
 
@@ -222,6 +223,9 @@ def test_wandb_stays_offline_silent_and_inside_the_folder(tmp_path, monkeypatch,
     assert not list((tmp_path / "home").iterdir()) and not list((tmp_path / "here").iterdir())
     (found,) = read_all(tmp_path / "runs")
     (log,) = found.folder.glob(f"wandb/offline-run-*/run-{found.id}.wandb")
+    patience = time.monotonic() + 30  # W&B's own process writes the file, some time after the run has ended
+    while result["weights_sha256"].encode() not in log.read_bytes() and time.monotonic() < patience:
+        time.sleep(0.05)
     content = log.read_bytes()
     for text in (found.id, "many", "test_accuracy", "weights_sha256", result["weights_sha256"], "batch_size"):
         assert text.encode() in content
