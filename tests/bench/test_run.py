@@ -6,7 +6,6 @@ import math
 import os
 import signal
 import sys
-import time
 import weakref
 from contextlib import nullcontext
 
@@ -19,6 +18,7 @@ from bench.main import command, plan, store
 from bench.output import facts
 from bench.record import TIMES, read, read_all
 from bench.run import run
+from tests.patience import until
 
 
 def config(tmp_path, *overrides):
@@ -223,12 +223,8 @@ def test_wandb_stays_offline_silent_and_inside_the_folder(tmp_path, monkeypatch,
     assert not list((tmp_path / "home").iterdir()) and not list((tmp_path / "here").iterdir())
     (found,) = read_all(tmp_path / "runs")
     (log,) = found.folder.glob(f"wandb/offline-run-*/run-{found.id}.wandb")
-    patience = time.monotonic() + 30  # W&B's own process writes the file, some time after the run has ended
-    while result["weights_sha256"].encode() not in log.read_bytes() and time.monotonic() < patience:
-        time.sleep(0.05)
-    content = log.read_bytes()
-    for text in (found.id, "many", "test_accuracy", "weights_sha256", result["weights_sha256"], "batch_size"):
-        assert text.encode() in content
+    for text in (result["weights_sha256"], found.id, "many", "test_accuracy", "weights_sha256", "batch_size"):
+        assert until(lambda text=text: text.encode() in log.read_bytes())  # W&B's process writes after the run's end
     (table,) = found.folder.glob("wandb/offline-run-*/files/media/table/results*.json")
     columns, (row,) = (json.loads(table.read_text())[key] for key in ("columns", "data"))
     assert dict(zip(columns, row, strict=True))["final_accuracy"] == result["final_accuracy"]

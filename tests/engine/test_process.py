@@ -22,6 +22,7 @@ from bench.prepare.assemble import build
 from bench.record import TIMES, Record, read
 from bench.run import run
 from bench.simulation.loop import FederatedLoop
+from tests.patience import until
 
 ROOT = Path(__file__).parents[2]
 SMALL = ["dataset=digits", "clients=12", "cohort=6", "rounds=2", "epochs=2", "devices.rho=0.5", "logger=none"]
@@ -66,13 +67,6 @@ def outcome(built):
 def gone(pid):
     """No such process, not even a zombie."""
     return not Path(f"/proc/{pid}").exists()
-
-
-def until(condition, seconds=10.0):
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.01)
-    return condition()
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -158,7 +152,6 @@ class Careless(Algorithm):
     """Fails on the devices."""
 
     error: type[Exception] = ZeroDivisionError
-
     here: int = field(default_factory=os.getpid)
 
     def local(self, jobs, w, epoch, fed):
