@@ -52,7 +52,7 @@ def _absent(*args: object) -> NoReturn:
 
 @dataclass(frozen=True)
 class Fed:
-    """The constants of a run, and three things only the run can work out."""
+    """The constants of a run, and services that a method may call."""
 
     clients: int
     cohort: int
@@ -85,18 +85,18 @@ class Jobs:
     epochs: Tensor  # [K] long: granted; fewer than fed.epochs = straggler
     steps_per_epoch: Tensor  # [K] long
     server: State  # what was sent at dispatch: broadcast tensors and the own row of unicast ones, [K, ...]
-    mine: State  # this device's memory, [K, ...]
+    memory: State  # this device's memory, [K, ...]
     mail: Tensor | None = None  # [K, P]: sum of the gradients read
     senders: Tensor | None = None  # [K]: how many
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What the engine found; the optional tensors exist when `need` names them."""
+    """What the engine found; the optional tensors exist when `requires` names them."""
 
     end: Tensor  # [K, P]
     steps: Tensor  # [K]
-    units: Tensor  # [K]: FedNova's |a|_1 (momentum and prox included, scale and drift not)
+    effective_steps: Tensor  # [K]: FedNova's |a|_1 (momentum and prox included, scale and drift not)
     lr_sum: Tensor  # [K]
     rates: Tensor  # [K, epochs]: of each local epoch, 0 where it was not reached
     loss: Tensor  # [K]: mean over the steps
@@ -112,7 +112,7 @@ class Trained:
 class Upload:
     delta: Tensor  # [K, P]
     extra: State = field(default_factory=dict)  # [K, ...]: sent beside the model
-    mine: State = field(default_factory=dict)  # [K, ...]: written to the device's memory when the upload arrives
+    memory: State = field(default_factory=dict)  # [K, ...]: written to the device's memory when the upload arrives
     gradient: Tensor | None = None  # [K, P]: what mail carries
 
 
@@ -127,7 +127,7 @@ class Updates:
     count: Tensor  # how often the device was drawn
     epochs: Tensor
     steps: Tensor
-    units: Tensor
+    effective_steps: Tensor
     lr_sum: Tensor
     loss: Tensor
     layers: Tensor  # [K, L] bool: what was sent
@@ -160,7 +160,7 @@ class Algorithm:
     cacheable: ClassVar[bool] = False  # aggregate() uses only delta, model, samples, weight, staleness
 
     @property
-    def need(self) -> frozenset[str]:
+    def requires(self) -> frozenset[str]:
         """Fields of Trained (or "trace") that the engine has to fill."""
         return frozenset()
 
@@ -192,7 +192,7 @@ class Algorithm:
     def aggregate(self, server: State, updates: Updates, fed: Fed) -> State:
         return {**server, "w": server["w"] + updates.weight @ updates.delta}
 
-    def again(self, server: State, fed: Fed) -> bool:
+    def repeat_round(self, server: State, fed: Fed) -> bool:
         """Synchronous schedules: dispatch the same cohort with the same batches once more before the round counts."""
         return False
 

@@ -48,7 +48,7 @@ class FedAgg(Algorithm):
             raise ValueError(f"0 < algo.eta_min <= algo.eta_max has to hold, not 0 < {self.eta_min} <= {self.eta_max}")
 
     @property
-    def need(self) -> frozenset[str]:
+    def requires(self) -> frozenset[str]:
         return frozenset() if self.mean_field == "prerun" else frozenset({"trace"})
 
     def init_server(self, w: Tensor, fed: Fed) -> State:
@@ -59,7 +59,7 @@ class FedAgg(Algorithm):
         return {"w": w, "phi1": phi1, "phi2": phi2, "known": known, "rates": zero.repeat(fed.epochs), "clamps": zero}
 
     def extra_up(self, fed: Fed) -> int:  # rates; models between the epochs and the gradients of each
-        return fed.epochs + ("trace" in self.need) * (2 * fed.epochs - 1) * fed.layout.size
+        return fed.epochs + ("trace" in self.requires) * (2 * fed.epochs - 1) * fed.layout.size
 
     def local(self, jobs: Jobs, w: Tensor, epoch: int, fed: Fed) -> LocalRule:
         known, phi1, phi2 = (jobs.server[name] for name in ("known", "phi1", "phi2"))
@@ -93,7 +93,7 @@ class FedAgg(Algorithm):
         phi2 = phi2 if self.mean_field == "prerun" else phi2 - phi2[0] + w
         return {"w": w, "phi1": phi1, "phi2": phi2, "known": known, **state}
 
-    def again(self, server: State, fed: Fed) -> bool:
+    def repeat_round(self, server: State, fed: Fed) -> bool:
         return self.mean_field == "fixed_point" and bool(server["known"])
 
     def report(self, server: State, fed: Fed) -> dict[str, float]:

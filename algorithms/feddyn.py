@@ -32,11 +32,11 @@ class FedDyn(Algorithm):
         return {"h": torch.zeros_like(w)}  # the paper's gradient of L_i at its last model
 
     def local(self, jobs: Jobs, w: Tensor, epoch: int, fed: Fed) -> LocalRule:
-        return LocalRule(prox=self.alpha, drift=-jobs.mine["h"])  # Eq. (1)
+        return LocalRule(prox=self.alpha, drift=-jobs.memory["h"])  # Eq. (1)
 
     def upload(self, jobs: Jobs, trained: Trained, fed: Fed) -> Upload:
         delta = trained.end - jobs.received
-        return Upload(delta, mine={"h": jobs.mine["h"] - self.alpha * delta})  # Alg. 1
+        return Upload(delta, memory={"h": jobs.memory["h"] - self.alpha * delta})  # Alg. 1
 
     def aggregate(self, server: State, updates: Updates, fed: Fed) -> State:
         h = server["h"] - self.alpha / fed.clients * updates.delta.sum(0)  # Alg. 1

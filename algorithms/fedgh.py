@@ -32,7 +32,7 @@ class FedGH(Algorithm):
     steps: int | None = field(default=None, metadata={"min": 1})
 
     @property
-    def need(self) -> frozenset[str]:
+    def requires(self) -> frozenset[str]:
         return frozenset({"prototypes"})
 
     def sends(self, version: int, fed: Fed) -> Tensor:

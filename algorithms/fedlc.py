@@ -37,7 +37,7 @@ class FedLC(Algorithm):
             raise ValueError(f"algo.localcol_k is listing or eq40, algo.eta_min at most algo.eta_max; not {self}")
 
     @property
-    def need(self) -> frozenset[str]:
+    def requires(self) -> frozenset[str]:
         return frozenset({"mean_gradient", "start_loss"})
 
     def schedule(self, fed: Fed) -> Schedule:
@@ -62,13 +62,13 @@ class FedLC(Algorithm):
         return LocalRule(lr=jobs.server["eta"], scale=a, drift=a[:, None] * jobs.mail)
 
     def upload(self, jobs: Jobs, trained: Trained, fed: Fed) -> Upload:
-        g, loss, t_i = trained.mean_gradient, trained.start_loss, jobs.mine["t"]
+        g, loss, t_i = trained.mean_gradient, trained.start_loss, jobs.memory["t"]
         assert g is not None and loss is not None
-        moved = norm(jobs.received - jobs.mine["model"])
-        beta_i = torch.where(moved > 0, (loss - jobs.mine["loss"]).abs() / moved, -1.0)  # Alg. 2, l. 19
+        moved = norm(jobs.received - jobs.memory["model"])
+        beta_i = torch.where(moved > 0, (loss - jobs.memory["loss"]).abs() / moved, -1.0)  # Alg. 2, l. 19
         extra = {name: torch.where(t_i >= 1, value, -1.0) for name, value in (("l", norm(g)), ("beta", beta_i))}
-        mine = {"model": jobs.received, "loss": loss, "t": t_i + 1}
-        return Upload(trained.end - jobs.received, extra, mine, gradient=g)
+        memory = {"model": jobs.received, "loss": loss, "t": t_i + 1}
+        return Upload(trained.end - jobs.received, extra, memory, gradient=g)
 
     def aggregate(self, server: State, updates: Updates, fed: Fed) -> State:
         new = {name: server[name].clone() for name in ("l", "beta", "t", "M", "eta", "clamped")}

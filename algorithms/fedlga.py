@@ -43,7 +43,7 @@ class FedLGA(Algorithm):
             raise ValueError(f"algo.scale is a number, eta_l or -eta_l, not {self.scale!r}")
 
     @property
-    def need(self) -> frozenset[str]:
+    def requires(self) -> frozenset[str]:
         return frozenset({"last_gradient"}) if self.gradient == "last" else frozenset()
 
     def extra_up(self, fed: Fed) -> int:

@@ -27,7 +27,7 @@ class FedNova(Algorithm):
         return LocalRule(prox=self.mu)
 
     def aggregate(self, server: State, updates: Updates, fed: Fed) -> State:
-        a = updates.units
+        a = updates.effective_steps
         tau_eff = updates.weight @ (updates.steps if self.mu else a)
         return {
             **server,

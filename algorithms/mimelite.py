@@ -26,7 +26,7 @@ class MimeLite(Algorithm):
     beta: float = field(default=0.1, metadata={"min": 0, "below": 1})
 
     @property
-    def need(self) -> frozenset[str]:
+    def requires(self) -> frozenset[str]:
         return frozenset({"full_gradient"})
 
     def init_server(self, w: Tensor, fed: Fed) -> State:

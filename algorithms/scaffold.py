@@ -41,13 +41,13 @@ class SCAFFOLD(Algorithm):
     def local(self, jobs: Jobs, w: Tensor, epoch: int, fed: Fed) -> LocalRule:
         if self.c == 0:
             return LocalRule()
-        return LocalRule(drift=self.c * (jobs.server["c"] - jobs.mine["c"]))  # Alg. 1, l. 10
+        return LocalRule(drift=self.c * (jobs.server["c"] - jobs.memory["c"]))  # Alg. 1, l. 10
 
     def upload(self, jobs: Jobs, trained: Trained, fed: Fed) -> Upload:
         delta = trained.end - jobs.received
-        drift = self.c * (jobs.server["c"] - jobs.mine["c"])
+        drift = self.c * (jobs.server["c"] - jobs.memory["c"])
         c_plus = -drift - delta / trained.lr_sum[:, None]  # Alg. 1, l. 12, option II
-        return Upload(delta, extra={"c": c_plus - jobs.mine["c"]}, mine={"c": c_plus})
+        return Upload(delta, extra={"c": c_plus - jobs.memory["c"]}, memory={"c": c_plus})
 
     def aggregate(self, server: State, updates: Updates, fed: Fed) -> State:
         w = server["w"] + self.eta_g * (updates.weight @ updates.delta)  # Alg. 1, l. 16-17

@@ -18,7 +18,7 @@ from bench.learning.batches import Batch, Batches
 from bench.learning.flat import Layout, trainable
 from bench.prepare.prerun import Prerun
 from bench.prepare.registry import classes, defaults
-from bench.simulation.clock import Devices, Population
+from bench.simulation.devices import Devices, Population
 from bench.simulation.loop import FederatedLoop
 from bench.simulation.schedule import Rules
 

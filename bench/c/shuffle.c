@@ -1,4 +1,4 @@
-/* numpy's Generator(PCG64).shuffle for many generators at once, to the bit (tests/bench/test_batches.py). */
+/* numpy's Generator(PCG64).shuffle for many generators at once, to the bit (tests/bench/learning/test_batches.py). */
 #include <stdint.h>
 #include <string.h>
 

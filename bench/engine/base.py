@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Trained
 from bench.engine.head import prototypes
-from bench.engine.kernel import Units
+from bench.engine.kernel import EffectiveSteps
 from bench.engine.trace import Sink
 from bench.learning.batches import Batches, Pass
 from bench.learning.flat import Layout
@@ -34,7 +34,7 @@ class Group:
     received: Tensor  # [K, P]
     m: Tensor | None  # [K, P], with momentum
     loss: Tensor  # [K]: summed over the steps
-    sums: dict[str, Tensor]  # [K, P]: gradients as `need` names them; "epoch": of the epoch that is going on
+    sums: dict[str, Tensor]  # [K, P]: gradients as `requires` names them; "epoch": of the epoch that is going on
 
     def __post_init__(self) -> None:
         self._epochs = np.array([len(epochs) for epochs in self.batches])
@@ -48,7 +48,7 @@ class Counts:
     """What each device did."""
 
     def __init__(self, devices: int, epochs: int, momentum: float) -> None:
-        self.units = Units(devices, momentum)
+        self.effective_steps = EffectiveSteps(devices, momentum)
         self.rates = np.zeros((devices, epochs))
         self.steps, self.evaluations = np.zeros(devices, dtype=np.int64), np.zeros(devices, dtype=np.int64)
         self.lr_sum = np.zeros(devices)
@@ -60,7 +60,7 @@ class Counts:
         self.evaluations[active] += steps * (2 if rule.sam else 1)
         self.rates[active, epoch] = rates
         self.lr_sum[active] += steps * rates
-        self.units.add(active, steps, rates * numbers(rule.prox, group)[active])
+        self.effective_steps.add(active, steps, rates * numbers(rule.prox, group)[active])
 
 
 class Trains(Protocol):
@@ -110,8 +110,8 @@ class Engine(ABC):
         self, algo: Algorithm, fed: Fed, jobs: Jobs, dispatch: Sequence[int], trace: Sink | None = None
     ) -> tuple[Trained, list[int]]:
         """Trains every job; also returns each one's number of mini-batch gradients."""
-        need, clients = algo.need, jobs.client.tolist()
-        group = self._group(fed, clients, dispatch, jobs.epochs.tolist(), jobs.start, jobs.received, need & SUMS)
+        requires, clients = algo.requires, jobs.client.tolist()
+        group = self._group(fed, clients, dispatch, jobs.epochs.tolist(), jobs.start, jobs.received, requires & SUMS)
         counts = Counts(len(clients), fed.epochs, fed.momentum)
         self.module.train()
         for epoch in range(max(len(epochs) for epochs in group.batches)):
@@ -129,7 +129,7 @@ class Engine(ABC):
         if trace is not None:
             for k, epochs in enumerate(group.batches):
                 trace.reach(len(epochs), group.w[k])
-        return self._trained(need, jobs, group, counts), counts.evaluations.tolist()
+        return self._trained(requires, jobs, group, counts), counts.evaluations.tolist()
 
     def tune(self, fed: Fed, w: Tensor, client: int, rule: LocalRule, epochs: int) -> Tensor:
         """The model w [P] after `epochs` of a device's data by one rule, on batches no dispatch sees."""
@@ -162,26 +162,26 @@ class Engine(ABC):
             sums={name: torch.zeros_like(w) for name in sorted(sums)},
         )
 
-    def _trained(self, need: frozenset[str], jobs: Jobs, group: Group, counts: Counts) -> Trained:
+    def _trained(self, requires: frozenset[str], jobs: Jobs, group: Group, counts: Counts) -> Trained:
         w = group.w
         steps = w.new_tensor(counts.steps)
-        if "mean_gradient" in need:
+        if "mean_gradient" in requires:
             group.sums["mean_gradient"] /= steps[:, None]
         return Trained(
             end=w,
             steps=steps,
-            units=w.new_tensor(counts.units.total),
+            effective_steps=w.new_tensor(counts.effective_steps.total),
             lr_sum=w.new_tensor(counts.lr_sum),
             rates=w.new_tensor(counts.rates),
             loss=group.loss / steps,
             **{name: value for name, value in group.sums.items() if name in SUMS},
-            **self._at_received(need, jobs, counts),
-            **self._prototypes(need, jobs.client.tolist(), w),
+            **self._at_received(requires, jobs, counts),
+            **self._prototypes(requires, jobs.client.tolist(), w),
         )
 
-    def _at_received(self, need: frozenset[str], jobs: Jobs, counts: Counts) -> dict[str, Tensor]:
+    def _at_received(self, requires: frozenset[str], jobs: Jobs, counts: Counts) -> dict[str, Tensor]:
         """Loss and full-batch gradient of each device at the model it received."""
-        if not need & {"full_gradient", "start_loss"}:
+        if not requires & {"full_gradient", "start_loss"}:
             return {}
         self.module.eval()
         full, losses = torch.zeros_like(jobs.start), jobs.start.new_zeros(len(jobs.start))
@@ -195,10 +195,10 @@ class Engine(ABC):
                 full[k].add_(g, alpha=len(index) / samples)
             counts.evaluations[k] += self.batches.passes(client)
         found = {"full_gradient": full, "start_loss": losses}
-        return {name: value for name, value in found.items() if name in need}
+        return {name: value for name, value in found.items() if name in requires}
 
-    def _prototypes(self, need: frozenset[str], clients: list[int], w: Tensor) -> dict[str, Tensor]:
-        return prototypes(self.module, self.layout, self.batches, clients, w) if "prototypes" in need else {}
+    def _prototypes(self, requires: frozenset[str], clients: list[int], w: Tensor) -> dict[str, Tensor]:
+        return prototypes(self.module, self.layout, self.batches, clients, w) if "prototypes" in requires else {}
 
 
 def numbers(value: float | Tensor, group: Group) -> np.ndarray:

@@ -74,7 +74,7 @@ def step(w: Vector, g: Vector, m: Vector | None, received: Vector, t: Terms, mom
     torch._foreach_add_(w, g, alpha=-t.lr)
 
 
-class Units:
+class EffectiveSteps:
     """FedNova's |a|_1 of each device, `total`, in closed recursion: m <- momentum m + 1, a <- (1 - lr prox) a + m."""
 
     def __init__(self, devices: int, momentum: float) -> None:

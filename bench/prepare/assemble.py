@@ -30,7 +30,7 @@ from bench.prepare.allocator import keep_memory
 from bench.prepare.prerun import Prerun
 from bench.prepare.registry import create
 from bench.seeding import stream
-from bench.simulation.clock import Devices, Population
+from bench.simulation.devices import Devices, Population
 from bench.simulation.figures import Figures
 from bench.simulation.loop import FederatedLoop
 from bench.simulation.schedule import constants, rules

@@ -83,7 +83,7 @@ def estimate(
     remembered = min(fed.clients, uploads)
     versions = 1 if sync else min(places, uploads)
 
-    rows = 2 + (fed.momentum > 0) + len(algo.need & GRADIENTS)  # the models, their updates, ...
+    rows = 2 + (fed.momentum > 0) + len(algo.requires & GRADIENTS)  # the models, their updates, ...
     training = batch * (rows * size.model + 2 * size.client + (0 if sync else size.broadcast))
     aggregation = plan.schedule.buffer * (2 * size.model + size.upload)
     cached = config["aggregation"] == "cached"
@@ -98,7 +98,7 @@ def estimate(
         f"the memory of {remembered} devices": float(remembered * size.client),
         f"{versions} versions in flight": float(versions * size.broadcast),
         "every device's last model": 3.0 * fed.clients * size.model * cached,
-        "the mean trace": 2.0 * (2 * fed.epochs + 1) * size.model * ("trace" in algo.need),
+        "the mean trace": 2.0 * (2 * fed.epochs + 1) * size.model * ("trace" in algo.requires),
         "the program": PROGRAM,
         f"{workers} workers": (workers - 1) * WORKER + training * (workers > 1),
     }

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any, get_args, get_type_hints
 
-from bench.simulation.clock import Population, about
+from bench.simulation.devices import Population, about
 
 # options of these groups are dataclasses (bench/prepare/registry.py) or files in bench/conf/<group>/
 GROUPS = {

@@ -62,7 +62,17 @@ class Dry(FederatedLoop):
         nothing = torch.zeros(1)
         work = job.epochs * job.steps_per_epoch
         return Result(
-            nothing, nothing, {}, {}, nothing, steps=0, units=0, lr_sum=0, loss=0, finite=True, evaluations=work
+            nothing,
+            nothing,
+            {},
+            {},
+            nothing,
+            steps=0,
+            effective_steps=0,
+            lr_sum=0,
+            loss=0,
+            finite=True,
+            evaluations=work,
         )
 
     def gradient(self, letter: Letter) -> Tensor:
@@ -71,7 +81,9 @@ class Dry(FederatedLoop):
     def learn(self, sent: Dispatch, which: Sequence[int]) -> Learned:
         nothing = torch.zeros(len(which))
         work = [sent.epochs[k] * sent.steps_per_epoch[k] for k in which]
-        trained = Trained(end=nothing, steps=nothing, units=nothing, lr_sum=nothing, rates=nothing, loss=nothing)
+        trained = Trained(
+            end=nothing, steps=nothing, effective_steps=nothing, lr_sum=nothing, rates=nothing, loss=nothing
+        )
         return Learned(trained, Upload(nothing[:, None]), work)
 
     def merge(self, updates: Callable[[], Updates], tally: Tally) -> None:
@@ -191,7 +203,7 @@ def _seconds(loop: FederatedLoop, total: float) -> tuple[float, float, float]:
     b, long = probe.seconds(probe.largest(together), steps, 2)
     step = min(max((b - a) / (long - short), 0.3 * b / long), b / long)
     job = max(0.0, b - step * long) / together
-    if loop.algo.need & WHOLE_PASSES:
+    if loop.algo.requires & WHOLE_PASSES:
         job *= most / steps
     return step, job, aggregation
 

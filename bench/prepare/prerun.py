@@ -32,7 +32,7 @@ class Recorder(Algorithm):
     cacheable: ClassVar[bool] = True
 
     @property
-    def need(self) -> frozenset[str]:
+    def requires(self) -> frozenset[str]:
         return frozenset({"trace"})
 
 

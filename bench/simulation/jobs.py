@@ -24,7 +24,7 @@ class Result:
     mine: State
     gradient: Tensor | None
     steps: float
-    units: float
+    effective_steps: float
     lr_sum: float
     loss: float
     finite: bool  # the whole of delta
@@ -67,7 +67,7 @@ class Learned:
 
     def mine(self, algo: Algorithm) -> State:
         """What the devices will remember."""
-        return self.upload.mine if algo.personal == "none" else {**self.upload.mine, "w": self.trained.end}
+        return self.upload.memory if algo.personal == "none" else {**self.upload.memory, "w": self.trained.end}
 
 
 @dataclass
@@ -93,7 +93,9 @@ class Job:
     lost: bool = False
     unicast: State = field(default_factory=dict)
     start: Tensor | None = None  # its own model, where it goes on after a lost upload
-    carried: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])  # steps, units, lr_sum since `received`
+    carried: list[float] = field(
+        default_factory=lambda: [0.0, 0.0, 0.0]
+    )  # steps, effective_steps, lr_sum since `received`
     started: bool = False
     mail: Tensor | None = None
     senders: int = 0
@@ -110,7 +112,7 @@ class Job:
             dispatched=now,
             begins=now,
             start=result.end.clone(),
-            carried=[result.steps, result.units, result.lr_sum],
+            carried=[result.steps, result.effective_steps, result.lr_sum],
             started=False,
             mail=None,
             senders=0,
@@ -170,7 +172,7 @@ def stack(
         epochs=long([job.epochs for job in jobs]),
         steps_per_epoch=long([job.steps_per_epoch for job in jobs]),
         server=server,
-        mine=mine,
+        memory=mine,
         mail=mail,
         senders=senders,
     )
@@ -191,14 +193,21 @@ def carry(jobs: Sequence[Job], trained: Trained) -> Trained:
     """A lost job and its continuation are one longer job: what it did counts from `received`."""
     if not any(job.start is not None for job in jobs):
         return trained
-    steps, units, lr_sum = trained.steps.new_tensor([job.carried for job in jobs]).T
-    return replace(trained, steps=trained.steps + steps, units=trained.units + units, lr_sum=trained.lr_sum + lr_sum)
+    steps, effective, lr_sum = trained.steps.new_tensor([job.carried for job in jobs]).T
+    return replace(
+        trained,
+        steps=trained.steps + steps,
+        effective_steps=trained.effective_steps + effective,
+        lr_sum=trained.lr_sum + lr_sum,
+    )
 
 
 def store(jobs: Sequence[Job], algo: Algorithm, learned: Learned) -> None:
     """Gives each job its row of what was learned."""
     trained, upload, mine = learned.trained, learned.upload, learned.mine(algo)
-    steps, units, lr_sum, loss = (getattr(trained, name).tolist() for name in ("steps", "units", "lr_sum", "loss"))
+    steps, effective, lr_sum, loss = (
+        getattr(trained, name).tolist() for name in ("steps", "effective_steps", "lr_sum", "loss")
+    )
     finite, deltas = learned.finite, upload.delta.unbind()
     for k, job in enumerate(jobs):
         job.result = Result(
@@ -208,7 +217,7 @@ def store(jobs: Sequence[Job], algo: Algorithm, learned: Learned) -> None:
             mine={name: value[k] for name, value in mine.items()},
             gradient=None if upload.gradient is None else upload.gradient[k],
             steps=steps[k],
-            units=units[k],
+            effective_steps=effective[k],
             lr_sum=lr_sum[k],
             loss=loss[k],
             finite=finite[k],
@@ -239,7 +248,7 @@ def gather(
         count=count,
         epochs=numbers([job.epochs for job in jobs]),
         steps=numbers([result.steps for result in results]),
-        units=numbers([result.units for result in results]),
+        effective_steps=numbers([result.effective_steps for result in results]),
         lr_sum=numbers([result.lr_sum for result in results]),
         loss=numbers([result.loss for result in results]),
         layers=layers,
@@ -281,7 +290,7 @@ def everyone(cache: Memory, w: Tensor, version: int, fed: Fed, weighting: str) -
         count=one,
         epochs=nothing,
         steps=nothing,
-        units=nothing,
+        effective_steps=nothing,
         lr_sum=nothing,
         loss=nothing,
         layers=fed.all_layers.expand(fed.clients, -1),

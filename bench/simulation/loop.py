@@ -16,7 +16,8 @@ from bench.engine.base import Trains
 from bench.engine.trace import TraceSums
 from bench.errors import Diverged
 from bench.simulation import rounds, snapshot
-from bench.simulation.clock import Clock, Devices, Event, Kind, RoundTrip
+from bench.simulation.clock import Clock, Event, Kind, RoundTrip
+from bench.simulation.devices import Devices
 from bench.simulation.dispatch import Dispatch
 from bench.simulation.flight import InFlight, Others
 from bench.simulation.jobs import Job, Learned, Result, carry, everyone, gather, remember, stack, store
@@ -218,7 +219,7 @@ class FederatedLoop:
         store(jobs, self.algo, Learned(trained, self.algo.upload(rows, trained, self.fed), evaluations))
 
     def train(self, rows: Jobs, dispatch: Sequence[int]) -> tuple[Trained, list[int]]:
-        if "trace" in self.algo.need and self.trace is None:
+        if "trace" in self.algo.requires and self.trace is None:
             self.trace = TraceSums.zeros(self.fed.epochs, self.server["w"])
         return self.engine.train(self.algo, self.fed, rows, dispatch, self.trace)
 
@@ -275,7 +276,7 @@ class FederatedLoop:
 
     def next_version(self) -> bool:
         """Whether the same devices are to train once more before the version counts."""
-        again, self.trace = self.sync and self.algo.again(self.server, self.fed), None
+        again, self.trace = self.sync and self.algo.repeat_round(self.server, self.fed), None
         self.traffic.aggregated(self.algo.sends(self.version, self.fed))
         self.version += 0 if again else 1
         return again

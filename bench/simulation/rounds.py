@@ -123,7 +123,7 @@ def _inputs(loop: FederatedLoop, sent: Dispatch, which: Sequence[int]) -> Jobs:
         epochs=long([sent.epochs[k] for k in which]),
         steps_per_epoch=long([sent.steps_per_epoch[k] for k in which]),
         server=server,
-        mine=mine,
+        memory=mine,
     )
 
 
@@ -146,7 +146,7 @@ def _updates(loop: FederatedLoop, sent: Dispatch, which: Sequence[int], learned:
         count=count,
         epochs=numbers(sent.epochs),
         steps=trained.steps,
-        units=trained.units,
+        effective_steps=trained.effective_steps,
         lr_sum=trained.lr_sum,
         loss=trained.loss,
         layers=layers,

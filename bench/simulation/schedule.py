@@ -44,11 +44,11 @@ def rules(config: Mapping[str, Any], algo: Algorithm, fed: Fed) -> Rules:
         )
     chosen = Schedule(concurrency, buffer)
     name = config["algo"]["name"]
-    if not chosen.sync and "trace" in algo.need:
+    if not chosen.sync and "trace" in algo.requires:
         raise UserError(f"{name} averages over the devices of a round and needs a synchronous schedule.")
     if chosen.sync and config["devices"]["max_wait"] is not None:
         raise UserError("devices.max_wait is for asynchronous schedules: a synchronous round waits for its cohort.")
-    if config["on_divergence"] == "drop" and "trace" in algo.need:
+    if config["on_divergence"] == "drop" and "trace" in algo.requires:
         raise UserError(f"on_divergence=drop is not possible with {name}, which averages over all devices of a round.")
     if config["aggregation"] == "cached" and not algo.cacheable:
         raise UserError(f"aggregation=cached is not possible with {name}, which uses more than the devices' models.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bench.simulation.clock import Devices, Event, Kind
+from bench.simulation.clock import Event, Kind
+from bench.simulation.devices import Devices
 from bench.simulation.jobs import Job
 
 

@@ -25,7 +25,7 @@ from bench.learning.classifier import Classifier
 from bench.learning.evaluate import Evaluate
 from bench.learning.flat import Layout, trainable
 from bench.prepare.allocator import keep_memory, rare_collections
-from bench.simulation.clock import Devices
+from bench.simulation.devices import Devices
 from bench.simulation.loop import FederatedLoop
 from bench.simulation.schedule import Rules
 from bench.speed.baselines import floor, plain, trainer
@@ -51,7 +51,7 @@ class Remembers(Algorithm):
 
     def upload(self, jobs: Jobs, trained: Trained, fed: Fed) -> Upload:
         delta = trained.end - jobs.received
-        return Upload(delta, mine={"c": delta})
+        return Upload(delta, memory={"c": delta})
 
 
 class Scripted(Devices):

@@ -118,7 +118,7 @@ def same_end(loop, other):
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_runs_in_every_setting_and_resumes_bit_for_bit(parts, name, setting):
-    if "trace" in classes("algo")[name]().need and setting in ASYNCHRONOUS:
+    if "trace" in classes("algo")[name]().requires and setting in ASYNCHRONOUS:
         with pytest.raises(UserError, match="synchronous"):
             config(name, *SETTINGS[setting])
         return
@@ -175,7 +175,7 @@ def test_cached_aggregation_resumes_bit_for_bit(parts, name):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_how_many_jobs_are_trained_together_changes_no_bit(parts, name):
-    kind = "sync" if "trace" in classes("algo")[name]().need else "async"
+    kind = "sync" if "trace" in classes("algo")[name]().requires else "async"
     loops = [parts(name, f"schedule={kind}", "rounds=2", f"engine.batch={batch}").loop for batch in ("1", "3", "null")]
     for loop in loops:
         finish(loop)

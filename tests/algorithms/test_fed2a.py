@@ -116,7 +116,7 @@ def federation(*layers):
 def buffer(sent=((1, 1), (1, 1), (1, 1)), staleness=(0, 1, 3)):
     layers = torch.tensor(sent, dtype=torch.bool)
     there, one = LAYOUT.expand(layers), torch.ones(3, dtype=torch.float64)
-    same = dict.fromkeys(("version", "count", "epochs", "steps", "units", "lr_sum", "loss"), one)
+    same = dict.fromkeys(("version", "count", "epochs", "steps", "effective_steps", "lr_sum", "loss"), one)
     model = torch.where(there, MODELS, GLOBAL)
     return Updates(
         client=torch.arange(3),

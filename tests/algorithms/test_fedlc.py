@@ -220,9 +220,9 @@ def uploaded(t_i, model, received, losses, gradient):
         epochs=one.long(),
         steps_per_epoch=one.long(),
         server={},
-        mine={"model": model, "loss": vector(losses[0]), "t": vector(t_i)},
+        memory={"model": model, "loss": vector(losses[0]), "t": vector(t_i)},
     )
-    ones = dict.fromkeys(("steps", "units", "lr_sum", "loss"), one)
+    ones = dict.fromkeys(("steps", "effective_steps", "lr_sum", "loss"), one)
     trained = Trained(
         end=received - 1, rates=one[:, None], mean_gradient=gradient, start_loss=vector(losses[1]), **ones
     )
@@ -235,7 +235,10 @@ def test_what_a_device_measures():
     found = uploaded(1, there, here, (7, 2), g)
     assert [found.extra["l"].item(), found.extra["beta"].item()] == [5, 2]
     assert torch.equal(found.gradient, g) and torch.equal(found.delta, -torch.ones(1, 2))
-    assert torch.equal(found.mine["model"], here) and [found.mine["loss"].item(), found.mine["t"].item()] == [2, 2]
+    assert torch.equal(found.memory["model"], here) and [found.memory["loss"].item(), found.memory["t"].item()] == [
+        2,
+        2,
+    ]
     first = uploaded(0, there, here, (7, 2), g)
     assert [first.extra["l"].item(), first.extra["beta"].item()] == [-1, -1]
     still = uploaded(4, here, here, (2, 2), g)
@@ -264,7 +267,18 @@ def test_a_vanishing_gradient_or_beta_meets_the_upper_clamp(l, beta):  # noqa: E
 
 def _one(fed, extra):
     one = torch.ones(1, dtype=torch.float64)
-    names = ("version", "staleness", "samples", "count", "epochs", "steps", "units", "lr_sum", "loss", "weight")
+    names = (
+        "version",
+        "staleness",
+        "samples",
+        "count",
+        "epochs",
+        "steps",
+        "effective_steps",
+        "lr_sum",
+        "loss",
+        "weight",
+    )
     nothing = torch.zeros(1, 2, dtype=torch.float64)
     return Updates(
         client=torch.tensor([0]),

@@ -26,7 +26,7 @@ HOMES = {
 CLAIM = "example/table-1/scaffold-vs-fedavg/digits/classes=2/accuracy_gain"
 CONTRACT = (
     *(f"tests/leaderboards/test_{name}.py" for name in ("ledger", "claim_commands", "site", "verdict", "check")),
-    *(f"tests/bench/test_{name}.py" for name in ("resolve", "registry")),
+    *(f"tests/bench/prepare/test_{name}.py" for name in ("resolve", "registry")),
     *(f"tests/datamodules/test_data_{name}.py" for name in ("contract", "partition")),
     *("tests/algorithms/test_contract.py", "tests/sweeps/test_sweep_plan.py"),
 )

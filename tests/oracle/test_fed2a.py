@@ -227,7 +227,8 @@ def aggregate(algo: Fed2A, w: np.ndarray, model: np.ndarray, sent: np.ndarray, n
     received = server + 0.01 * torch.arange(18)
     updates = Updates(
         client=torch.arange(K), version=20 - torch.from_numpy(late), staleness=torch.from_numpy(late), samples=samples,
-        count=ones, epochs=ones, steps=ones, units=ones, lr_sum=ones, loss=ones, layers=layers, received=received,
+        count=ones, epochs=ones, steps=ones, effective_steps=ones, lr_sum=ones, loss=ones, layers=layers,
+        received=received,
         delta=(full - received) * net.expand(layers), base=torch.where(net.expand(layers), received, server),
         weight=samples / samples.sum(),
     )  # fmt: skip

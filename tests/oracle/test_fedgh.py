@@ -31,7 +31,7 @@ from bench.engine.head import HeadFit
 from bench.learning.batches import Batch, Batches
 from bench.learning.flat import Layout, trainable
 from bench.prepare.registry import classes
-from bench.simulation.clock import Population
+from bench.simulation.devices import Population
 from bench.simulation.loop import FederatedLoop
 from bench.simulation.schedule import Rules
 from bench.testing import Script

@@ -56,7 +56,7 @@ class Ruled(Algorithm):
     needs: frozenset[str] = frozenset()
 
     @property
-    def need(self):
+    def requires(self):
         return self.needs
 
     def local(self, jobs, w, epoch, fed):
@@ -110,7 +110,7 @@ class Problem:
             epochs=torch.tensor(self.epochs)[some],
             steps_per_epoch=torch.tensor([self.batches.steps_per_epoch(k) for k in devices]),
             server={},
-            mine={},
+            memory={},
         )
         trained, evaluations = engine.train(algo, fed, jobs, [k + 5 for k in devices])
         found = {f.name: getattr(trained, f.name) for f in fields(trained)}

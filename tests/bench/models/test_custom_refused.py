@@ -11,7 +11,7 @@ from bench import models
 from bench.errors import UserError
 from bench.main import command
 from bench.seeding import stream
-from tests.bench.own_net import KEYS, NET, write
+from tests.bench.models.own_net import KEYS, NET, write
 
 
 def optimiser(text: str) -> str:

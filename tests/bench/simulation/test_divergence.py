@@ -9,7 +9,7 @@ import torch
 from algorithms.base import Algorithm
 from bench.errors import Diverged
 from bench.testing import quadratic
-from tests.bench.small import LR, W0, B, N, assert_close, run, step
+from tests.bench.simulation.small import LR, W0, B, N, assert_close, run, step
 
 
 def run_with_one_that_diverges(algo, **keys):

@@ -12,7 +12,7 @@ from bench.learning.batches import Batches
 from bench.learning.flat import Layout
 from bench.main import plan, store
 from bench.prepare.assemble import build
-from bench.simulation.clock import Devices
+from bench.simulation.devices import Devices
 from bench.simulation.loop import FederatedLoop
 from bench.simulation.schedule import Rules
 
@@ -66,7 +66,7 @@ def test_the_head_is_trained_on_features_and_nothing_else_moves(parts):
 @dataclass(frozen=True, kw_only=True)
 class Prototypes(Algorithm):
     @property
-    def need(self):
+    def requires(self):
         return frozenset({"prototypes"})
 
     def upload(self, jobs, trained, fed):

@@ -15,7 +15,7 @@ from bench.engine import ray as actors
 from bench.errors import UserError
 from bench.main import command, plan, store
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SMALL = ["dataset=digits", "clients=12", "cohort=6", "rounds=3", "epochs=2", "test_samples=100", "logger=none"]
 PROGRAM = """
 import sys

@@ -18,7 +18,7 @@ from bench.models import deep
 from bench.prepare.assemble import build
 from bench.prepare.registry import classes
 from bench.seeding import stream
-from bench.simulation.clock import Devices
+from bench.simulation.devices import Devices
 from bench.simulation.loop import FederatedLoop
 from bench.simulation.schedule import Rules
 
@@ -68,7 +68,7 @@ class Terms(Algorithm):
     masked: bool = False
 
     @property
-    def need(self):
+    def requires(self):
         return frozenset({"last_gradient", "mean_gradient", "full_gradient", "start_loss", "trace"})
 
     def local(self, jobs, w, epoch, fed):
@@ -83,7 +83,7 @@ class Terms(Algorithm):
         )
 
     def upload(self, jobs, trained, fed):
-        names = ("last_gradient", "mean_gradient", "full_gradient", "start_loss", "steps", "units", "loss")
+        names = ("last_gradient", "mean_gradient", "full_gradient", "start_loss", "steps", "effective_steps", "loss")
         return Upload(trained.end - jobs.received, extra={name: getattr(trained, name) for name in names})
 
     def aggregate(self, server, updates, fed):

@@ -9,7 +9,7 @@ import torch
 
 from algorithms.base import Algorithm, LocalRule, Upload
 from algorithms.fedasync import FedAsync
-from tests.bench.small import LR, W0, B, N, Post, assert_close, run, step
+from tests.bench.simulation.small import LR, W0, B, N, Post, assert_close, run, step
 
 
 def test_mail_is_read_at_the_next_start_and_never_earlier():
@@ -99,7 +99,7 @@ class Twice(Algorithm):
     def aggregate(self, server, updates, fed):
         return {**super().aggregate(server, updates, fed), "passes": server["passes"] + 1}
 
-    def again(self, server, fed):
+    def repeat_round(self, server, fed):
         return bool(server["passes"] % 2)
 
 
@@ -118,7 +118,7 @@ def test_a_repeated_dispatch_goes_to_the_same_cohort_and_does_not_count_as_a_rou
 @dataclass(frozen=True, kw_only=True)
 class Traced(Algorithm):
     @property
-    def need(self):
+    def requires(self):
         return frozenset({"trace", "last_gradient", "mean_gradient", "full_gradient", "start_loss"})
 
     def upload(self, jobs, trained, fed):

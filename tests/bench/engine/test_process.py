@@ -24,7 +24,7 @@ from bench.run import run
 from bench.simulation.loop import FederatedLoop
 from tests.patience import until
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SMALL = ["dataset=digits", "clients=12", "cohort=6", "rounds=2", "epochs=2", "devices.rho=0.5", "logger=none"]
 METHODS = {
     "fedavg": [],

@@ -15,7 +15,7 @@ from bench.engine.spectral import Spectral
 from bench.learning.classifier import Classifier
 from bench.learning.flat import trainable
 from bench.seeding import stream
-from tests.engine.chains import CLASSES, FORMS, federation, flat_after, force, start
+from tests.bench.engine.chains import CLASSES, FORMS, federation, flat_after, force, start
 
 
 def uneven():

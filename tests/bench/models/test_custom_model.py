@@ -11,7 +11,7 @@ import torch
 from bench.main import command
 from bench.prepare.resolve import options
 from bench.record import read_all
-from tests.bench.own_net import KEYS, NET, SCALAR, SGD, config, perceptron, weights, write
+from tests.bench.models.own_net import KEYS, NET, SCALAR, SGD, config, perceptron, weights, write
 
 
 def test_the_built_in_perceptron_as_a_module_of_ones_own_is_the_same_bit_for_bit() -> None:

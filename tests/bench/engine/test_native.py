@@ -13,7 +13,7 @@ from bench.engine.dense import Dense
 from bench.engine.eager import Eager
 from bench.engine.native import Native
 from bench.prepare.registry import classes
-from tests.engine.federations import NEEDS, RULES, SIZES, Problem, Ruled, noisy, path, rules, same
+from tests.bench.engine.federations import NEEDS, RULES, SIZES, Problem, Ruled, noisy, path, rules, same
 
 MISSING = found if isinstance(found := compiled.library(), str) else None
 pytestmark = pytest.mark.skipif(

@@ -12,7 +12,7 @@ from bench import models
 from bench.engine.conv import Convolutional
 from bench.engine.eager import Eager
 from bench.seeding import stream
-from tests.engine.chains import CLASSES, FORMS, federation, flat_after, force, start, trained
+from tests.bench.engine.chains import CLASSES, FORMS, federation, flat_after, force, start, trained
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class Ruled(Algorithm):
     rule: LocalRule = field(default_factory=LocalRule)
 
     @property
-    def need(self):
+    def requires(self):
         return frozenset({"last_gradient", "mean_gradient", "full_gradient", "start_loss", "prototypes"})
 
     def local(self, jobs, w, epoch, fed):

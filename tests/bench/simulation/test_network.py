@@ -5,9 +5,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from bench.simulation.clock import Devices, Population, RoundTrip
-from tests.bench import small
-from tests.bench.small import W0, B, Post, assert_close, step
+from bench.simulation.clock import RoundTrip
+from bench.simulation.devices import Devices, Population
+from tests.bench.simulation import small
+from tests.bench.simulation.small import W0, B, Post, assert_close, step
 
 run = partial(small.run, clients=2)
 

@@ -2,7 +2,8 @@ import math
 
 import pytest
 
-from bench.simulation.clock import Clock, Devices, Event, Kind, Population
+from bench.simulation.clock import Clock, Event, Kind
+from bench.simulation.devices import Devices, Population
 
 
 def test_simultaneous_events_come_as_mail_uploads_by_device_then_starts():

@@ -6,7 +6,7 @@ import torch
 
 from algorithms.base import LocalRule
 from bench.engine import kernel
-from bench.engine.kernel import Terms, Units
+from bench.engine.kernel import EffectiveSteps, Terms
 
 W = torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64)
 G = torch.tensor([0.5, 0.25, -1.0], dtype=torch.float64)
@@ -104,12 +104,12 @@ def test_terms_take_the_devices_own_row():
 def test_units_are_the_weights_of_the_gradients_in_the_update(momentum, prox):
     """With g = 1 in every step the update is -lr * |a|_1, so |a|_1 can be read off the kernel itself."""
     w, m, received = torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64), torch.zeros(1)
-    units, t = Units(2, momentum), terms(prox=prox)
+    effective, t = EffectiveSteps(2, momentum), terms(prox=prox)
     for _ in range(7):
         kernel.step([w], [torch.ones(1, dtype=torch.float64)], [m] if momentum else None, [received], t, momentum, 0)
-        units.add([1], np.array([1]), np.array([t.lr * t.prox]))
-    units.add([0], np.array([7]), np.array([t.lr * t.prox]))  # all at once
-    assert units.total == pytest.approx([float(-w / t.lr)] * 2, abs=1e-12)
+        effective.add([1], np.array([1]), np.array([t.lr * t.prox]))
+    effective.add([0], np.array([7]), np.array([t.lr * t.prox]))  # all at once
+    assert effective.total == pytest.approx([float(-w / t.lr)] * 2, abs=1e-12)
     if momentum and not prox:
         closed = (7 - momentum * (1 - momentum**7) / (1 - momentum)) / (1 - momentum)
-        assert units.total == pytest.approx([closed] * 2, abs=1e-12)
+        assert effective.total == pytest.approx([closed] * 2, abs=1e-12)

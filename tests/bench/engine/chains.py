@@ -57,6 +57,6 @@ def trained(engine, algo, w, clients, epochs, momentum=0.0, decay=0.0, spread=0.
         epochs=torch.tensor(epochs),
         steps_per_epoch=torch.ones_like(k),
         server={},
-        mine={},
+        memory={},
     )
     return engine.train(algo, fed, jobs, [0] * len(clients))[0]

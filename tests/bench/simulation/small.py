@@ -38,7 +38,7 @@ class Post(Algorithm):
     mail: ClassVar[str | None] = "to"
 
     @property
-    def need(self):
+    def requires(self):
         return frozenset({"mean_gradient"})
 
     def schedule(self, fed):

@@ -10,7 +10,7 @@ from bench.engine.dense import Dense, linears
 from bench.engine.eager import Eager
 from bench.learning.classifier import Classifier
 from bench.prepare.registry import classes
-from tests.engine.federations import NEEDS, RULES, SIZES, Problem, Ruled, noisy, path, rules, same
+from tests.bench.engine.federations import NEEDS, RULES, SIZES, Problem, Ruled, noisy, path, rules, same
 
 ALGORITHMS = sorted(classes("algo"))
 ALONE = 1  # bytes of cache: no two devices fit into a stack

@@ -1,0 +1,157 @@
+"""Devices differ in speed, link and how much of their work they finish."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bench.seeding import constant, stream, streams
+
+if TYPE_CHECKING:
+    from bench.simulation.dispatch import Dispatch
+
+
+def about(text: str) -> dict[str, str]:
+    """What --help says of a key."""
+    return {"help": text}
+
+
+@dataclass(kw_only=True)
+class Population:
+    """The keys of the group `devices`."""
+
+    name: str = "mixed"
+    rho: float = field(default=0.0, metadata=about("share of stragglers in a cohort"))
+    tau_max: int | None = field(default=None, metadata=about("largest delay of a straggler; null: max(1, epochs - 1)"))
+    straggler: str = field(
+        default="tau", metadata=about("a straggler draws its delay or its epochs uniformly: tau | epochs")
+    )
+    seconds_per_step: float = field(default=0.01, metadata=about("virtual seconds a local step takes the fastest"))
+    spread: float = field(default=10.0, metadata=about("slowest device's time for a step over the fastest's"))
+    kinds: list[float] | None = field(
+        default=None, metadata=about("times for a step relative to the fastest, one drawn per device; null: spread")
+    )
+    seconds: list[float] | None = field(
+        default=None, metadata=about("[lo, hi]: a job takes U[lo, hi], whatever its steps; null: by steps")
+    )
+    redraw: bool = field(default=False, metadata=about("draw a device's speed anew for every job"))
+    up: Any = field(
+        default=None, metadata=about("uplink in MB/s, or a list of which each device draws one; null: instant")
+    )
+    down: Any = field(default=None, metadata=about("downlink in MB/s, likewise; null: instant"))
+    peer: list[float] | None = field(
+        default=None, metadata=about("[lo, hi]: a link between devices is U[lo, hi] (in logarithm) times the uplink")
+    )
+    loss: float = field(default=0.0, metadata=about("probability that an upload or a message between devices is lost"))
+    max_wait: float | None = field(
+        default=None, metadata=about("asynchronous: aggregate so many seconds after the first upload of a buffer")
+    )
+
+
+@dataclass(frozen=True)
+class Devices:
+    """Who is drawn, how much of its local work a device finishes, and how long computing and sending take."""
+
+    clients: int
+    seed: int
+    sampling: str = "without_replacement"
+    population: Population = field(default_factory=Population)
+
+    def draw(self, version: int, idle: Sequence[int], places: int) -> list[int]:
+        """The devices that get the next places, one entry a place."""
+        rng = stream(self.seed, "sampling", version)
+        if self.sampling == "with_replacement":
+            return [idle[i] for i in rng.integers(len(idle), size=places)]
+        return [idle[i] for i in rng.permutation(len(idle))[:places]]
+
+    def grant(
+        self, version: int, clients: Sequence[int], dispatch: Sequence[int], epochs: int, sync: bool
+    ) -> list[int]:
+        """Local epochs each device will finish. Synchronous: a share rho of the cohort's devices (rounded; one drawn
+        twice is one) is late, drawn by round; asynchronous: each dispatch is late with probability rho."""
+        granted, rho = [epochs] * len(clients), self.population.rho
+        if not rho:
+            return granted
+        if sync:
+            rng = stream(self.seed, "stragglers", version)
+            late = rng.permutation(len(clients))[: math.floor(rho * len(clients) + 0.5)]
+            for k in sorted(late.tolist()):
+                granted[k] = self._late(rng, epochs)
+            return granted
+        for k, (client, number) in enumerate(zip(clients, dispatch, strict=True)):
+            rng = stream(self.seed, "stragglers", client, number)
+            if rng.random() < rho:
+                granted[k] = self._late(rng, epochs)
+        return granted
+
+    def _late(self, rng: np.random.Generator, epochs: int) -> int:
+        if self.population.straggler == "epochs":
+            return int(rng.integers(1, max(1, epochs - 1) + 1))
+        tau_max = max(1, epochs - 1) if self.population.tau_max is None else self.population.tau_max
+        return epochs + 1 - int(rng.integers(1, min(tau_max, epochs) + 1))
+
+    @cached_property
+    def _speeds(self) -> list[float]:
+        return [rng.random() for rng in streams(self.seed, "devices", [(client, 0) for client in range(self.clients)])]
+
+    @cached_property
+    def _links(self) -> list[float]:
+        return [rng.random() for rng in streams(self.seed, "links", [(client,) for client in range(self.clients)])]
+
+    def compute_seconds(self, client: int, dispatch: int, version: int, steps: int) -> float:
+        own = self.population
+        drawn = float(stream(self.seed, "devices", client, dispatch).random()) if own.redraw else self._speeds[client]
+        if own.seconds is not None:
+            lo, hi = own.seconds
+            return lo + (hi - lo) * drawn
+        relative = math.pow(own.spread, drawn) if own.kinds is None else own.kinds[int(drawn * len(own.kinds))]
+        return steps * own.seconds_per_step * relative
+
+    def downloaded(self, clients: Sequence[int], size: int, now: float) -> list[float]:
+        """When devices to which `size` bytes are sent now have them."""
+        if self.population.down is None:
+            return [now] * len(clients)
+        return [now + self.download_seconds(client, size) for client in clients]
+
+    def times(self, sent: Dispatch) -> tuple[list[float], list[float]]:
+        """When the devices have trained, and when what they send arrives if nothing is lost."""
+        steps = map(operator.mul, sent.epochs, sent.steps_per_epoch)
+        seconds = map(self.compute_seconds, sent.client, sent.number, repeat(sent.version), steps)
+        finish = list(map(operator.add, sent.begins, seconds))
+        if self.population.up is None:
+            return finish, finish
+        return finish, [at + self.upload_seconds(k, sent.bytes_up) for at, k in zip(finish, sent.client, strict=True)]
+
+    def upload_seconds(self, client: int, size: int) -> float:
+        return self._link("up", client, size)
+
+    def download_seconds(self, client: int, size: int) -> float:
+        return self._link("down", client, size)
+
+    def peer_seconds(self, sender: int, recipient: int, size: int) -> float:
+        if self.population.peer is None or self.population.up is None:
+            return 0.0
+        lo, hi = self.population.peer
+        pair = constant(self.seed, "peers", min(sender, recipient), max(sender, recipient))
+        return self.upload_seconds(sender, size) / (lo * math.pow(hi / lo, pair))
+
+    def _link(self, name: str, client: int, size: int) -> float:
+        given = getattr(self.population, name)
+        if given is None:
+            return 0.0
+        rates = given if isinstance(given, list) else [given]
+        drawn = self._links[client]  # up and down alike: a device is near or far
+        return size / (1e6 * float(rates[int(drawn * len(rates))]))
+
+    def lost(self, client: int, dispatch: int, what: str, number: int) -> bool:
+        """Whether attempt `number` of an upload, or the message to device `number`, is lost."""
+        if not self.population.loss:
+            return False
+        return bool(stream(self.seed, f"lost {what}", client, dispatch, number).random() < self.population.loss)
