@@ -77,7 +77,7 @@ def estimate(
     sync, places = plan.schedule.sync, plan.schedule.concurrency
     local = config["engine"]["address"] == "local"
     workers = count.workers(config, layout.size, samples, plan, device) if local else 1
-    batch = min(places, plan.together(layout.size, workers))
+    batch = min(places, plan.jobs_per_call(layout.size, workers))
     waiting = places if sync else min(places, 2 * batch)  # trained, not yet aggregated
     uploads = plan.rounds * (plan.arrivals_per_round or plan.schedule.buffer)
     remembered = min(fed.clients, uploads)

@@ -7,33 +7,36 @@ named, and what torch, numpy and Python have drawn so far is put back.
 from __future__ import annotations
 
 import copy
+import operator
 import random
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from algorithms.base import Trained, Updates, Upload
+from algorithms.base import State
+from algorithms.views import Trace
+from bench.errors import Diverged
 from bench.learning.evaluate import CHUNK
 from bench.output.progress import roughly
 from bench.prepare.assemble import Parts
 from bench.prepare.budget import size_text
 from bench.prepare.resources import peak_memory
 from bench.simulation.dispatch import Dispatch
-from bench.simulation.flight import InFlight
-from bench.simulation.jobs import Job, Learned, Result
+from bench.simulation.learned import Learned
 from bench.simulation.loop import FederatedLoop
-from bench.simulation.mail import Letter
+from bench.simulation.memory import Memory
 from bench.simulation.tally import Tally
+from bench.simulation.training import Learning, Sent
 
 QUIET = 60.0  # seconds; a shorter run begins without a word
 BUDGET = 0.2  # seconds for each thing that is measured; one step at least
-Copy = TypeVar("Copy", bound=FederatedLoop)
 WHOLE_PASSES = {"full_gradient", "start_loss", "prototypes"}  # what a method needs of all samples of a device
 
 
@@ -55,39 +58,21 @@ class Forecast:
         return asdict(self)
 
 
-class Dry(FederatedLoop):
+class NoTraining:
     """The run as the clock sees it: who works when and what is sent, which no training decides."""
 
-    def _result(self, job: Job) -> Result:
-        nothing = torch.zeros(1)
-        work = job.epochs * job.steps_per_epoch
-        return Result(
-            nothing,
-            nothing,
-            {},
-            {},
-            nothing,
-            steps=0,
-            effective_steps=0,
-            lr_sum=0,
-            loss=0,
-            finite=True,
-            evaluations=work,
-        )
+    last_trace: Trace | None = None
 
-    def gradient(self, letter: Letter) -> Tensor:
-        return torch.zeros(1)
+    def __init__(self, w0: Tensor, clients: int) -> None:
+        self.jobs_per_call, self.cache = sys.maxsize, Memory({"w": w0}, clients)
 
-    def learn(self, sent: Dispatch, which: Sequence[int]) -> Learned:
-        nothing = torch.zeros(len(which))
-        work = [sent.epochs[k] * sent.steps_per_epoch[k] for k in which]
-        trained = Trained(
-            end=nothing, steps=nothing, effective_steps=nothing, lr_sum=nothing, rates=nothing, loss=nothing
-        )
-        return Learned(trained, Upload(nothing[:, None]), work)
+    def learn(self, rows: Dispatch, sent: Sent, memory: Memory) -> Learned:
+        nothing, number = torch.zeros(len(rows), 1), torch.zeros(len(rows))
+        work = torch.tensor(list(map(operator.mul, rows.epochs, rows.steps_per_epoch)))
+        return Learned(nothing, {}, {}, nothing, nothing, number, number, number, loss=number, evaluations=work)
 
-    def merge(self, updates: Callable[[], Updates], tally: Tally) -> None:
-        pass
+    def merge(self, server: State, version: int, rows: Dispatch, learned: Learned, sent: Sent) -> State:
+        return server
 
 
 @dataclass(frozen=True)
@@ -104,36 +89,36 @@ class Amounts:
     peer: float
 
 
-class Probe(FederatedLoop):
-    """Trains a few devices for a few steps."""
+class Probe:
+    """Trains a few devices of a copy of the run for a few steps."""
 
-    def largest(self, devices: int) -> list[Job]:
-        """Jobs of the devices with most samples among those that begin."""
-        self.jobs = InFlight()
-        self._dispatch(self.first())
-        return sorted(self.jobs.values(), key=lambda job: -float(self.fed.samples[job.client]))[:devices]
+    def __init__(self, loop: FederatedLoop) -> None:
+        self.loop = _copy(loop)
 
-    def seconds(self, jobs: Sequence[Job], steps: int, epochs: int) -> tuple[float, float]:
-        """Of training these jobs on `steps` mini-batches of each; also how many steps that were."""
-        whole = self.engine.batches
-        self.engine.batches = whole.shortened([job.client for job in jobs], steps)
-        for job in jobs:
-            job.epochs, job.steps_per_epoch = epochs, self.engine.batches.steps_per_epoch(job.client)
+    def largest(self, devices: int) -> Dispatch:
+        """The devices with most samples among those that begin."""
+        rows, samples = self.loop.draft(self.loop.first()), self.loop.samples
+        order = sorted(range(len(rows)), key=lambda k: -samples[rows.client[k]])
+        return rows.take(sorted(order[:devices]))
+
+    def seconds(self, rows: Dispatch, steps: int, epochs: int) -> tuple[float, Learned]:
+        """Of training these devices on `steps` mini-batches of each."""
+        engine = self.loop.engine
+        whole, engine.batches = engine.batches, engine.batches.shortened(rows.client, steps)
+        rows.epochs = [epochs] * len(rows)
+        rows.steps_per_epoch = list(map(engine.batches.steps_per_epoch, rows.client))
         begin = time.perf_counter()
-        self._train(list(jobs))
-        elapsed = time.perf_counter() - begin
-        self.engine.batches = whole
-        return elapsed, sum(job.result.steps for job in jobs if job.result)
+        learned = self.loop.learn(rows)
+        elapsed, engine.batches = time.perf_counter() - begin, whole
+        return elapsed, learned
 
-    def aggregation(self, jobs: Sequence[Job]) -> float:
-        """Seconds of aggregating these jobs; they become the next version."""
-        begin = time.perf_counter()
-        self.server = self.algo.aggregate(
-            self.server, self._seen(self._updates(sorted(jobs, key=lambda job: job.client))), self.fed
-        )
-        elapsed = time.perf_counter() - begin
-        self.version, self.trace = self.version + 1, None
-        return elapsed
+    def aggregation(self, rows: Dispatch, learned: Learned) -> float:
+        """Seconds of aggregating these rows; they become the next version."""
+        tally = Tally()
+        with suppress(Diverged):  # which the run itself will say, unless it drops the device
+            self.loop.merge(rows, learned, tally)
+        self.loop.next_version()
+        return tally.aggregate_seconds
 
 
 def measure(config: Mapping[str, Any], parts: Parts) -> Forecast:
@@ -166,7 +151,7 @@ def sentence(forecast: Forecast, mail: bool, shorter: float | None = None) -> st
 
 def _amounts(loop: FederatedLoop, virtual_seconds: float | None) -> Amounts:
     """As many rounds as a moment allows, and the rest in proportion."""
-    dry = _copy(loop, Dry)
+    dry = _copy(loop, NoTraining(loop.server["w"], loop.fed.clients))
     begin, jobs = time.perf_counter(), 0
     while not dry.finished and (dry.round == 0 or time.perf_counter() - begin < BUDGET):
         dry.advance()
@@ -182,25 +167,27 @@ def _amounts(loop: FederatedLoop, virtual_seconds: float | None) -> Amounts:
 def _seconds(loop: FederatedLoop, total: float) -> tuple[float, float, float]:
     """Of a local step, of a job beside its steps, and of an aggregation; one step is enough to see that a run of
     `total` steps is short."""
-    probe = _copy(loop, Probe)
-    buffer, stack = loop.rules.schedule.buffer, min(loop.batch, loop.rules.schedule.concurrency)
+    probe = Probe(loop)
+    buffer = loop.rules.schedule.buffer
+    stack = min(loop.training.jobs_per_call, loop.rules.schedule.concurrency)
     one = probe.largest(1)
-    probe.seconds(one, 1, 1)  # warm-up
-    aggregation = probe.aggregation(one)  # some methods do more once they know something
-    alone = probe.seconds(probe.largest(1), 1, 1)[0]
+    _, learned = probe.seconds(one, 1, 1)  # warm-up
+    aggregation = probe.aggregation(one, learned)  # some methods do more once they know something
+    alone, _ = probe.seconds(probe.largest(1), 1, 1)
     if alone * total < QUIET / 4:
         return alone, 0.0, aggregation
 
     together = max(1, min(stack, int(BUDGET / alone)))
-    jobs = probe.largest(together)
-    most = max(loop.engine.batches.passes(job.client) for job in jobs)
+    rows = probe.largest(together)
+    most = max(map(loop.engine.batches.passes, rows.client))
     steps = max(1, min(most, int(BUDGET / (alone * together))))
-    aggregated = jobs[:buffer]
-    a, short = probe.seconds(jobs, steps, 1)
-    aggregation = probe.aggregation(aggregated) * buffer / len(aggregated)
+    a, learned = probe.seconds(rows, steps, 1)
+    short, aggregated = float(learned.steps.sum()), range(min(buffer, len(rows)))
+    aggregation = probe.aggregation(rows.take(aggregated), learned.take(aggregated)) * buffer / len(aggregated)
     if loop.fed.epochs == 1:
         return a / short, 0.0, aggregation
-    b, long = probe.seconds(probe.largest(together), steps, 2)
+    b, learned = probe.seconds(probe.largest(together), steps, 2)
+    long = float(learned.steps.sum())
     step = min(max((b - a) / (long - short), 0.3 * b / long), b / long)
     job = max(0.0, b - step * long) / together
     if loop.algo.requires & WHOLE_PASSES:
@@ -225,8 +212,9 @@ def _memory(parts: Parts) -> float:
     return peak_memory() + sum(size for name, size in parts.memory.items() if name not in there)
 
 
-def _copy(loop: FederatedLoop, kind: Callable[..., Copy]) -> Copy:
-    return kind(loop.algo, loop.fed, copy.copy(loop.engine.alone), loop.devices, loop.rules, loop.server["w"])
+def _copy(loop: FederatedLoop, training: Learning | None = None) -> FederatedLoop:
+    engine = copy.copy(loop.engine.alone)
+    return FederatedLoop(loop.algo, loop.fed, engine, loop.devices, loop.rules, loop.server["w"], training)
 
 
 @contextmanager

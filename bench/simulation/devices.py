@@ -7,7 +7,6 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -120,14 +119,14 @@ class Devices:
             return [now] * len(clients)
         return [now + self.download_seconds(client, size) for client in clients]
 
-    def times(self, sent: Dispatch) -> tuple[list[float], list[float]]:
-        """When the devices have trained, and when what they send arrives if nothing is lost."""
-        steps = map(operator.mul, sent.epochs, sent.steps_per_epoch)
-        seconds = map(self.compute_seconds, sent.client, sent.number, repeat(sent.version), steps)
-        finish = list(map(operator.add, sent.begins, seconds))
+    def times(self, rows: Dispatch) -> tuple[list[float], list[float]]:
+        """When the devices have trained, and how long what they send takes."""
+        steps = map(operator.mul, rows.epochs, rows.steps_per_epoch)
+        seconds = map(self.compute_seconds, rows.client, rows.number, rows.version, steps)
+        finish = list(map(operator.add, rows.begins, seconds))
         if self.population.up is None:
-            return finish, finish
-        return finish, [at + self.upload_seconds(k, sent.bytes_up) for at, k in zip(finish, sent.client, strict=True)]
+            return finish, [0.0] * len(rows)
+        return finish, list(map(self.upload_seconds, rows.client, rows.bytes_up))
 
     def upload_seconds(self, client: int, size: int) -> float:
         return self._link("up", client, size)

@@ -1,50 +1,140 @@
-"""Devices that are sent the current model together: who they are and what they will do, by number."""
+"""Devices that are sent a model: a table with a row each, and one such row on its way through the events."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from torch import Tensor
 
 from algorithms.base import State
-from bench.simulation.jobs import Job
+from bench.simulation.learned import Learned
+
+Carried = tuple[float, float, float]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Dispatch:
-    """A list has an entry per device; what is no list is the same for all of them."""
+    """A column has an entry per device."""
 
     client: list[int]
     number: list[int]  # how often the device was sent a model before
     count: list[int]  # how often it was drawn
+    version: list[int]
     epochs: list[int]
     steps_per_epoch: list[int]
+    layers: list[list[bool]]  # that will be sent back
+    recipients: list[list[int]]  # of its gradient
+    bytes_up: list[int]
+    bytes_down: list[int]
+    dispatched: list[float]
     begins: list[float]  # download complete
-    version: int
-    time: float
-    layers: list[bool]  # that will be sent back
-    bytes_up: int
-    bytes_down: int
+    unicast: list[State]  # its own rows of the server's tensors
+    finish: list[float] = field(default_factory=list)
+    arrival: list[float] = field(default_factory=list)  # or, if `lost`, when the device gives up waiting
+    attempts: list[int] = field(default_factory=list)  # how often the upload is sent
+    lost: list[bool] = field(default_factory=list)
+    start: list[Tensor | None] = field(default_factory=list)  # its own model, where it goes on after a lost upload
+    carried: list[Carried] = field(default_factory=list)  # steps, effective_steps, lr_sum since `received`
+    mail: list[Tensor | None] = field(default_factory=list)
+    senders: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for name, value in _FRESH.items():
+            if not getattr(self, name):
+                setattr(self, name, [value] * len(self))
 
     def __len__(self) -> int:
         return len(self.client)
 
-    def jobs(self, server: State, unicast: tuple[str, ...], mail: str | None) -> Iterator[Job]:
-        """One each, with its own rows of `unicast` and the recipients that `mail` names."""
-        columns = (self.client, self.number, self.count, self.epochs, self.steps_per_epoch, self.begins)
-        for client, number, count, epochs, steps, begins in zip(*columns, strict=True):
-            own = {name: server[name][client].clone() for name in unicast}
-            yield Job(
-                client=client,
-                version=self.version,
-                dispatch=number,
-                count=count,
-                epochs=epochs,
-                steps_per_epoch=steps,
-                layers=self.layers,
-                recipients=own[mail].nonzero()[:, 0].tolist() if mail else [],
-                bytes_up=self.bytes_up,
-                bytes_down=self.bytes_down,
-                dispatched=self.time,
-                begins=begins,
-                unicast=own,
-            )
+    def take(self, rows: Sequence[int]) -> Dispatch:
+        """Some of the devices, in this order."""
+        if len(rows) == len(self) and all(k == row for k, row in enumerate(rows)):
+            return self
+        return Dispatch(**{name: [getattr(self, name)[k] for k in rows] for name in COLUMNS})
+
+    def jobs(self) -> Iterator[Job]:
+        for row in zip(*(getattr(self, name) for name in COLUMNS), strict=True):
+            yield Job(*row)
+
+    @staticmethod
+    def of(jobs: Sequence[Job]) -> Dispatch:
+        return Dispatch(**{name: [getattr(job, name) for job in jobs] for name in COLUMNS})
+
+
+_FRESH: dict[str, Any] = {
+    "finish": math.nan,
+    "arrival": math.nan,
+    "attempts": 1,
+    "lost": False,
+    "start": None,
+    "carried": (0.0, 0.0, 0.0),
+    "mail": None,
+    "senders": 0,
+}
+COLUMNS = tuple(f.name for f in fields(Dispatch))
+
+
+@dataclass
+class Job:
+    """A row of a Dispatch, from the download to the aggregation that uses it."""
+
+    client: int
+    number: int
+    count: int
+    version: int
+    epochs: int
+    steps_per_epoch: int
+    layers: list[bool]
+    recipients: list[int]
+    bytes_up: int
+    bytes_down: int
+    dispatched: float
+    begins: float
+    unicast: State
+    finish: float
+    arrival: float
+    attempts: int
+    lost: bool
+    start: Tensor | None
+    carried: Carried
+    mail: Tensor | None
+    senders: int
+    id: int = -1
+    trainable: bool = False  # nothing that comes later changes its inputs
+    learned: Learned | None = None  # of all that were trained in the same call; its own is `row`
+    row: int = 0
+
+    def go_on(self, number: int, epochs: int, now: float) -> Job:
+        """What follows when its upload was lost."""
+        learned, k = self.learned, self.row
+        assert learned is not None and learned.end is not None
+        steps, effective, lr_sum = (float(getattr(learned, name)[k]) for name in Learned.CARRIED)
+        return replace(
+            self,
+            number=number,
+            epochs=epochs,
+            bytes_down=0,
+            dispatched=now,
+            begins=now,
+            start=learned.end[k].clone(),
+            carried=(steps, effective, lr_sum),
+            trainable=False,
+            mail=None,
+            senders=0,
+            learned=None,
+        )
+
+    def state_dict(self, with_learned: bool) -> dict[str, Any]:
+        """What a job in flight learns is recomputed after a resume; that of one which waits in the buffer is stored,
+        because the device's memory it was computed from has been overwritten."""
+        state = {name: value for name, value in vars(self).items() if name not in ("learned", "row", "carried")}
+        stored = self.learned.state_dict(self.row) if with_learned and self.learned else None
+        return {**state, "carried": list(self.carried), "learned": stored}
+
+    @staticmethod
+    def from_state(state: dict[str, Any]) -> Job:
+        learned, carried = state["learned"], tuple(state["carried"])
+        return Job(**{**state, "carried": carried, "learned": None if learned is None else Learned(**learned)})

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import overload
 
-from bench.simulation.jobs import Job
+from bench.simulation.dispatch import Job
 
 Key = tuple[float, int, int]  # arrival, client, job: the order in which jobs end
 
@@ -22,7 +22,7 @@ class InFlight(Mapping[int, Job]):
     def __init__(self) -> None:
         self._jobs: dict[int, Job] = {}
         self._order: list[Key] = []
-        self._ready: list[Key] = []  # a heap of those that have started and wait to be trained; what has ended stays in
+        self._trainable: list[Key] = []  # a heap of those that wait to be trained; what has ended stays in it
         self.clients: list[int] = []  # sorted
         self.places = 0  # a device drawn twice takes two
         self._versions: Counter[int] = Counter()  # what they downloaded
@@ -44,12 +44,13 @@ class InFlight(Mapping[int, Job]):
         self.places += job.count
         self._versions[job.version] += 1
         self._ended.discard(job.version)
-        if job.started:
-            self.start(job)
+        if job.trainable:
+            self.make_trainable(job)
 
-    def start(self, job: Job) -> None:
-        """Its inputs are fixed: it can be trained."""
-        heapq.heappush(self._ready, _key(job))
+    def make_trainable(self, job: Job) -> None:
+        """Its inputs are fixed."""
+        job.trainable = True
+        heapq.heappush(self._trainable, _key(job))
 
     def end(self, number: int) -> Job:
         job = self._jobs.pop(number)
@@ -67,14 +68,14 @@ class InFlight(Mapping[int, Job]):
         unused, self._ended = self._ended, set()
         return unused
 
-    def ready(self, most: int | None, arrivals: int, until: float) -> list[Job]:
-        """Takes out jobs that can be trained, earliest first: of those that end by `until`, up to `most` that are among
-        the next `arrivals` places; None: all."""
+    def pop_trainable(self, most: int | None, arrivals: int, until: float) -> list[Job]:
+        """Trainable jobs in the order of their arrival: at most `most` of those among the next `arrivals` places (None:
+        all), and none that ends after `until`."""
         last, most = (LAST, len(self)) if most is None else (self._last(arrivals), most)
         found: list[Job] = []
-        while self._ready and len(found) < most and self._ready[0] <= last and self._ready[0][0] <= until:
-            job = self._jobs.get(heapq.heappop(self._ready)[2])
-            if job is not None and job.result is None:
+        while self._trainable and len(found) < most and self._trainable[0] <= last and self._trainable[0][0] <= until:
+            job = self._jobs.get(heapq.heappop(self._trainable)[2])
+            if job is not None and job.learned is None:
                 found.append(job)
         return found
 
@@ -91,7 +92,7 @@ class InFlight(Mapping[int, Job]):
         return last
 
 
-class Others(Sequence[int]):
+class IdleClients(Sequence[int]):
     """The numbers below `count` that are not in `taken`, which is sorted; none of them is written down."""
 
     def __init__(self, count: int, taken: Sequence[int]) -> None:

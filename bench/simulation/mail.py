@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from bench.simulation.jobs import Job
+from bench.simulation.dispatch import Job
 
 Letter = Job | Tensor  # a job whose gradient is not needed yet, or the gradient itself
 

@@ -28,7 +28,7 @@ class Rules:
     on_divergence: str = "stop"
     batch: int | None = None  # most jobs trained in one engine call
 
-    def together(self, size: int, places: int) -> int:
+    def jobs_per_call(self, size: int, places: int) -> int:
         """How many jobs of `size` numbers are trained in one call; at a time, the engine computes `places` parts."""
         return self.batch or max(1, min(2048, 2**25 // (size * places))) * places
 

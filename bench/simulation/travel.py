@@ -1,29 +1,38 @@
-"""When a job ends and what is lost on its way: known as soon as it is dispatched."""
+"""When devices end and what is lost on its way: known as soon as they are dispatched."""
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+
 from bench.simulation.clock import Event, Kind
 from bench.simulation.devices import Devices
-from bench.simulation.jobs import Job
+from bench.simulation.dispatch import Dispatch, Job
 
 
-def travel(job: Job, devices: Devices, timeout: float, retransmit: bool, message: int) -> list[Event]:
-    """Fills in the job's times and what it sends, and returns its events. A lost upload is sent again after `timeout`,
-    as often as needed; without `retransmit` the device gives up after one."""
-    client, number = job.client, job.dispatch
-    steps = job.epochs * job.steps_per_epoch
-    job.finish = job.begins + devices.compute_seconds(client, number, job.version, steps)
-    job.attempts = 1
-    while retransmit and devices.lost(client, number, "upload", job.attempts - 1):
-        job.attempts += 1
-    job.lost = not retransmit and devices.lost(client, number, "upload", 0)
-    sent = devices.upload_seconds(client, job.bytes_up)
-    job.arrival = job.finish + (timeout if job.lost else timeout * (job.attempts - 1) + sent)
-    reached = [to for to in job.recipients if not devices.lost(client, number, "mail", to)]
+def travel(rows: Dispatch, devices: Devices, timeout: Callable[[int], float], retransmit: bool) -> None:
+    """Fills in when the devices have trained and when what they send arrives. A lost upload is sent again after the
+    device's `timeout`, as often as needed; without `retransmit` the device gives up after one."""
+    rows.finish, sending = devices.times(rows)
+    if not devices.population.loss:
+        rows.arrival = list(map(operator.add, rows.finish, sending))
+        return
+    for k, (client, number) in enumerate(zip(rows.client, rows.number, strict=True)):
+        rows.attempts[k] = 1
+        while retransmit and devices.lost(client, number, "upload", rows.attempts[k] - 1):
+            rows.attempts[k] += 1
+        rows.lost[k] = not retransmit and devices.lost(client, number, "upload", 0)
+        wait = timeout(client)
+        rows.arrival[k] = rows.finish[k] + (wait if rows.lost[k] else wait * (rows.attempts[k] - 1) + sending[k])
+
+
+def events(job: Job, devices: Devices, message: int) -> list[Event]:
+    """The start, the end, and every arrival of its gradient, which has so many bytes, at another device."""
+    reached = [to for to in job.recipients if not devices.lost(job.client, job.number, "mail", to)]
     return [
-        Event(job.begins, Kind.START, client, job.id),
-        Event(job.arrival, Kind.LOST if job.lost else Kind.UPLOAD, client, job.id),
-        *(Event(job.finish + devices.peer_seconds(client, to, message), Kind.MAIL, to, job.id) for to in reached),
+        Event(job.begins, Kind.START, job.client, job.id),
+        Event(job.arrival, Kind.LOST if job.lost else Kind.UPLOAD, job.client, job.id),
+        *(Event(job.finish + devices.peer_seconds(job.client, to, message), Kind.MAIL, to, job.id) for to in reached),
     ]
 
 

@@ -26,8 +26,7 @@ def descend(weight, bias, x, y, steps, lr):
 def test_without_a_body_the_header_learns_from_the_devices_mean_images(steps):
     loop = parts("model=linear", "algo.eta_theta=0.3", f"algo.steps={'null' if steps is None else steps}").loop
     before, batches = loop.server["w"], loop.engine.batches
-    loop._dispatch(loop.first())
-    cohort = sorted(job.client for job in loop.jobs.values())
+    cohort = sorted(loop.first())
     loop.advance()
     x, y = [], []
     for client in cohort:

@@ -73,7 +73,7 @@ def test_one_epoch_and_a_short_run_are_measured_in_whole_jobs(timed, monkeypatch
 def test_what_a_method_does_with_all_samples_of_a_device_is_measured_on_few_and_scaled_up(timed, monkeypatch):
     parts = timed("algo=mimelite", "epochs=2")
     _, job, _ = forecast._seconds(parts.loop, total=1e6)
-    largest = forecast._copy(parts.loop, forecast.Probe).largest(1)[0].client
+    largest = forecast.Probe(parts.loop).largest(1).client[0]
     monkeypatch.setattr(forecast, "WHOLE_PASSES", set())
     passes = parts.loop.engine.batches.passes(largest)
     assert passes > 1 and job == pytest.approx(passes * forecast._seconds(parts.loop, total=1e6)[1])
@@ -81,14 +81,14 @@ def test_what_a_method_does_with_all_samples_of_a_device_is_measured_on_few_and_
 
 def test_a_probe_trains_the_devices_with_most_samples():
     loop = build(config()).loop
-    jobs = forecast._copy(loop, forecast.Probe).largest(3)
-    sizes = [float(loop.fed.samples[job.client]) for job in jobs]
-    assert sizes == sorted(sizes, reverse=True) and sizes[0] > sizes[-1]
+    cohort, taken = loop.first(), forecast.Probe(loop).largest(3).client
+    sizes = sorted((loop.samples[client] for client in cohort), reverse=True)
+    assert sorted((loop.samples[client] for client in taken), reverse=True) == sizes[:3] and sizes[0] > sizes[-1]
 
 
 def test_a_probe_takes_the_steps_it_is_asked_for_also_after_fewer():
-    probe = forecast._copy(build(config()).loop, forecast.Probe)
-    assert [probe.seconds(probe.largest(1), steps, 1)[1] for steps in (1, 5, 2)] == [1, 5, 2]
+    probe = forecast.Probe(build(config()).loop)
+    assert [int(probe.seconds(probe.largest(1), steps, 1)[1].steps) for steps in (1, 5, 2)] == [1, 5, 2]
 
 
 def test_the_test_set_takes_as_many_times_its_first_chunk_as_it_is_long(timed, monkeypatch):

@@ -29,7 +29,7 @@ def test_after_a_lost_upload_the_device_goes_on_from_its_own_model(lose):
     """Device 0 (1 s) loses its upload at t = 1, waits one second (no answer was ever seen) and trains on until t = 3:
     then both steps arrive, taken from version 0. Device 1 (1.5 s) arrives at 1.5 and, from version 1, at 3."""
     lose(("upload", 0, 0, 0))
-    trace = run("fedavg", concurrency=2, buffer=1, seconds=[1.0, 1.5], rounds=3)
+    trace = run("fedavg", concurrency=2, buffer=1, seconds=[1.0, 1.5], rounds=3, devices={"loss": 0.5})
     one = W0 + step(W0, 1) - W0
     two = one + step(W0, 0, 2) - W0  # at t = 3 uploads come in device order
     three = two + step(one, 1) - one

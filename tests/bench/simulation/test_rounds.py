@@ -59,12 +59,11 @@ def synchronous():
 
 @pytest.mark.parametrize("algo", synchronous())
 def test_every_method_gets_the_same_round(algo):
-    links = () if algo == "fedagg" else NETWORK  # a trace is summed over those that have begun, slow links or not
-    same(f"algo={algo}", "schedule=sync", *links)
+    same(f"algo={algo}", "schedule=sync", *NETWORK)
 
 
 def test_a_cohort_that_trains_again_before_the_round_counts_is_the_same():
-    whole = same("algo=fedagg", "algo.mean_field=fixed_point", "schedule=sync", "rounds=2", "devices.rho=0.5")
+    whole = same("algo=fedagg", "algo.mean_field=fixed_point", "schedule=sync", "rounds=2", *NETWORK)
     assert whole.arrivals > 2 * 4
 
 

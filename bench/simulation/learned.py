@@ -1,0 +1,93 @@
+"""What devices that were trained will upload and remember, a row each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from algorithms.base import State
+
+
+@dataclass(frozen=True)
+class Learned:
+    CARRIED: ClassVar[tuple[str, ...]] = ("steps", "effective_steps", "lr_sum")
+
+    delta: Tensor  # [K, P]
+    extra: State
+    memory: State  # to be written when the upload arrives
+    gradient: Tensor | None  # [K, P], with mail
+    end: Tensor | None  # [K, P]: the models themselves, for devices that have to go on from them
+    steps: Tensor  # [K]
+    effective_steps: Tensor
+    lr_sum: Tensor
+    loss: Tensor
+    evaluations: Tensor  # [K] long: mini-batch gradients
+
+    def __len__(self) -> int:
+        return len(self.loss)
+
+    @cached_property
+    def not_finite(self) -> dict[int, str]:
+        """What diverged, of the rows in which something did."""
+        finite, losses = self.delta.sum(1).isfinite().tolist(), self.losses  # if a sum is, so are its terms
+        if all(finite) and all(map(math.isfinite, losses)):
+            return {}
+        found: dict[int, str] = {}
+        for k, (fine, loss) in enumerate(zip(finite, losses, strict=True)):
+            if not math.isfinite(loss):
+                found[k] = f"its loss is {loss}"
+            elif not fine and not bool(self.delta[k].isfinite().all()):  # the sum may only have overflowed
+                found[k] = "its update is not finite"
+        return found
+
+    @cached_property
+    def losses(self) -> list[float]:
+        found: list[float] = self.loss.tolist()
+        return found
+
+    @cached_property
+    def computed(self) -> list[int]:
+        found: list[int] = self.evaluations.tolist()
+        return found
+
+    def take(self, rows: Sequence[int]) -> Learned:
+        """Some rows, in this order; all of them without a copy."""
+        if len(rows) == len(self) and all(k == row for k, row in enumerate(rows)):
+            return self
+        index = torch.tensor(list(rows), device=self.loss.device)
+        return _combined([self], lambda parts: parts[0][index])
+
+    @staticmethod
+    def join(parts: Sequence[Learned]) -> Learned:
+        """One below the other."""
+        return parts[0] if len(parts) == 1 else _combined(parts, torch.cat)
+
+    @staticmethod
+    def rows(places: Sequence[tuple[Learned, int]]) -> Learned:
+        """These rows of these tables."""
+        first = places[0][0]
+        if all(table is first for table, _ in places):
+            return first.take([k for _, k in places])
+        return Learned.join([table.take([k]) for table, k in places])
+
+    def state_dict(self, row: int) -> dict[str, Any]:
+        """Of one row, cloned: with a view a file would hold the whole table. The device's memory has been written."""
+        one = _combined([self], lambda parts: parts[0][row : row + 1].clone())
+        return {**vars(one), "memory": {}, "gradient": None, "end": None}
+
+
+def _combined(parts: Sequence[Learned], how: Callable[[list[Tensor]], Tensor]) -> Learned:
+    """The same fields of all parts, tensors or dictionaries of them, made into one."""
+
+    def one(values: list[Any]) -> Any:
+        if isinstance(values[0], dict):
+            return {name: how([value[name] for value in values]) for name in values[0]}
+        return None if any(value is None for value in values) else how(values)
+
+    return Learned(**{f.name: one([getattr(part, f.name) for part in parts]) for f in fields(Learned)})

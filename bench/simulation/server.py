@@ -1,0 +1,152 @@
+"""The server of a federation: its state, and what happens to devices that are sent a model, a row each."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from algorithms.base import Algorithm, Fed, State
+from bench.engine.base import Trains
+from bench.errors import Diverged
+from bench.simulation.clock import Clock, RoundTrip
+from bench.simulation.devices import Devices
+from bench.simulation.dispatch import Dispatch, Job
+from bench.simulation.flight import InFlight
+from bench.simulation.learned import Learned
+from bench.simulation.mail import Mail
+from bench.simulation.memory import Memory
+from bench.simulation.schedule import Rules
+from bench.simulation.tally import Ended, Tally
+from bench.simulation.traffic import Traffic
+from bench.simulation.training import Learning, Training
+from bench.simulation.travel import travel
+
+
+class Server:
+    """Rows are drafted, learn, are received and merged: each is written here once, for one row or a whole cohort."""
+
+    def __init__(
+        self,
+        algo: Algorithm,
+        fed: Fed,
+        engine: Trains,
+        devices: Devices,
+        rules: Rules,
+        w0: Tensor,
+        training: Learning | None = None,
+    ) -> None:
+        self.algo, self.fed, self.engine, self.devices, self.rules = algo, fed, engine, devices, rules
+        self.sync = rules.schedule.sync
+        self.at_once = self.sync and not (devices.population.loss or algo.mail)  # nothing can get lost
+        self.arrivals_per_round = rules.arrivals_per_round or rules.schedule.buffer
+        self.sync_stragglers = self.sync and rules.schedule.buffer > 1
+        self.training: Learning = training or Training(algo, fed, engine, rules, w0)
+        self.server = algo.init_server(w0, fed)
+        personal = {} if algo.personal == "none" else {"w": w0}
+        self.memory = Memory({**algo.init_client(w0, fed), **personal}, fed.clients)
+        self.clock, self.traffic = Clock(), Traffic(algo, fed, ~engine.layout.part(algo.personal))
+        self.version = self.round = self.arrivals = self.evaluations = self.next_job = self.dropped = 0
+        self.dispatches: Counter[int] = Counter()
+        self.jobs, self.mail = InFlight(), Mail()
+        self.arrived: list[Job] = []  # in the buffer
+        self.filled = 0  # places in it that are taken
+        self.samples: list[float] = fed.samples.tolist()
+        self.trips: dict[int, RoundTrip] = {}
+        self.ended: list[Ended] = []  # jobs of this round, for the timeline
+        self.sent: dict[int, State] = {}  # version -> broadcast tensors that some job still needs
+        self.out_of_time = False
+
+    def deployed(self) -> Tensor:
+        return self.algo.deployed(self.server, self.memory, self.fed)
+
+    def first(self) -> list[int]:
+        everyone, places = list(range(self.fed.clients)), self.rules.schedule.concurrency
+        full = not self.sync and places == self.fed.clients
+        return everyone if full else self.devices.draw(self.version, everyone, places)
+
+    def draft(self, drawn: Sequence[int], repeat: bool = False) -> Dispatch:
+        """The current model for these devices: what each will do and send, to whom, and when it arrives."""
+        self.sent[self.version] = {name: self.server[name] for name in self.algo.broadcast}
+        counts = Counter(drawn)
+        clients = sorted(counts)
+        if not repeat:
+            self.dispatches.update(clients)
+        numbers = [self.dispatches[client] - 1 for client in clients]
+        layers = self.algo.sends(self.version, self.fed)
+        down, each = self.traffic.download_size(self.server, self.algo), len(clients)
+        unicast = [{name: self.server[name][client].clone() for name in self.algo.unicast} for client in clients]
+        mail = self.algo.mail
+        rows = Dispatch(
+            client=clients,
+            number=numbers,
+            count=[counts[client] for client in clients],
+            version=[self.version] * each,
+            epochs=self.devices.grant(self.version, clients, numbers, self.fed.epochs, self.sync_stragglers),
+            steps_per_epoch=list(map(self.engine.batches.steps_per_epoch, clients)),
+            layers=[layers.tolist()] * each,
+            recipients=[own[mail].nonzero()[:, 0].tolist() if mail else [] for own in unicast],
+            bytes_up=[self.traffic.upload_size(layers)] * each,
+            bytes_down=[down] * each,
+            dispatched=[self.clock.now] * each,
+            begins=self.devices.downloaded(clients, down, self.clock.now),
+            unicast=unicast,
+        )
+        travel(rows, self.devices, self._timeout, self.algo.retransmit)
+        return rows
+
+    def learn(self, rows: Dispatch) -> Learned:
+        """What these devices will upload."""
+        return self.training.learn(rows, self.sent, self.memory)
+
+    def _receive(self, rows: Dispatch, learned: Learned, at: Sequence[int], tally: Tally) -> list[int]:
+        """Uploads come in, in the order of `rows`, whose rows of `learned` are `at`; returns the ones that count."""
+        self._account(rows, learned, at, "arrived")
+        self.arrivals += sum(rows.count)
+        kept = self._without_diverged(rows, learned, at)
+        weights = [self.samples[rows.client[k]] * rows.count[k] for k in kept]
+        tally.add([learned.losses[at[k]] for k in kept], weights)
+        if learned.memory:
+            for k in kept:
+                self.memory.write(rows.client[k], {name: values[at[k]] for name, values in learned.memory.items()})
+        return kept
+
+    def _account(self, rows: Dispatch, learned: Learned, at: Sequence[int], outcome: str) -> None:
+        """What was sent and computed counts, whether it arrived or not."""
+        self.traffic.up += sum(size * attempts for size, attempts in zip(rows.bytes_up, rows.attempts, strict=True))
+        self.traffic.peer += self.traffic.message * sum(map(len, rows.recipients))
+        self.evaluations += sum(learned.computed[k] for k in at)
+        columns = (rows.client, rows.version, rows.dispatched, rows.begins, rows.finish, rows.arrival)
+        self.ended += [(*row, outcome) for row in zip(*columns, strict=True)]
+
+    def _without_diverged(self, rows: Dispatch, learned: Learned, at: Sequence[int]) -> list[int]:
+        """A device whose training diverged counts as arrived but not in any mean, and starts afresh."""
+        if not learned.not_finite:
+            return list(range(len(at)))
+        bad = {k: learned.not_finite[row] for k, row in enumerate(at) if row in learned.not_finite}
+        if bad and self.rules.on_divergence == "stop":
+            first = min(bad)
+            raise Diverged(self.round + 1, rows.client[first], bad[first])
+        self.dropped += len(bad)
+        return [k for k in range(len(at)) if k not in bad]
+
+    def merge(self, rows: Dispatch, learned: Learned, tally: Tally) -> None:
+        """Makes the server's next state of these rows, which are in client order."""
+        begin = time.perf_counter()
+        self.server = self.training.merge(self.server, self.version, rows, learned, self.sent)
+        tally.aggregate_seconds += time.perf_counter() - begin
+        tally.staleness += [self.version - version for version in rows.version]
+        if not self.server["w"].isfinite().all():
+            raise Diverged(self.round + 1, None, "it is not finite although every update was")
+
+    def next_version(self) -> bool:
+        """Whether the same devices are to train once more before the version counts."""
+        repeat = self.sync and self.algo.repeat_round(self.server, self.fed)
+        self.traffic.aggregated(self.algo.sends(self.version, self.fed))
+        self.version += 0 if repeat else 1
+        return repeat
+
+    def _timeout(self, client: int) -> float:
+        return (self.trips.get(client) or RoundTrip()).timeout
