@@ -15,12 +15,6 @@ from leaderboards.apart import answers
 from leaderboards.plans import Place, every
 from leaderboards.results import Planned, Result, shaping
 
-RESOLVE = """
-import json, sys
-from bench.main import plan, store
-store()
-print(json.dumps([plan(keys, False)[0] for keys in json.load(sys.stdin)]))
-"""
 NO_SCALE = ("seed", "scale", "dataset.source")
 Overrides = tuple[str, ...]
 _known: dict[Overrides, dict[str, Any]] = {}  # each takes Hydra a quarter of a second
@@ -155,7 +149,7 @@ def _at_scale(overrides: Overrides, scale: str) -> Overrides:
 def _resolved(questions: set[Overrides]) -> dict[Overrides, dict[str, Any]]:
     """The resolved config of each command line, and of those asked for before."""
     if asked := sorted(questions - _known.keys()):
-        _known.update(zip(asked, answers(RESOLVE, asked, "the plans could not be resolved"), strict=True))
+        _known.update(zip(asked, answers("configs", asked, "the plans could not be resolved"), strict=True))
     return _known
 
 

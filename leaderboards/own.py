@@ -11,19 +11,6 @@ from leaderboards.ledger import Claim
 
 # the images of Fed2A's three data sets: (channels, height, width), classes
 IMAGES = {"fmnist": ((1, 28, 28), 10), "cifar10": ((3, 32, 32), 10), "gtsrb": ((3, 32, 32), 43)}
-COUNT = """
-import json, sys
-import numpy as np
-from bench.learning.flat import Layout
-from bench.main import plan, store
-from bench.models import build
-store()
-def count(keys, shape, classes):
-    model = plan(keys, False)[0]["model"]
-    layout = Layout(build(model, tuple(shape), classes, np.random.default_rng(0)))
-    return int(layout.sizes[~layout.deep].sum()), int(layout.sizes[layout.deep].sum())
-print(json.dumps([count(*question) for question in json.load(sys.stdin)]))
-"""
 
 
 def exact(claim: Claim) -> float | None:
@@ -61,5 +48,5 @@ def layers(protocol: str) -> dict[str, tuple[int, int]]:
 
 def count_layers(keys: dict[str, list[str]]) -> dict[str, tuple[int, int]]:
     """The same for any keys of the command line, per data set."""
-    found = answers(COUNT, [(keys[name], *IMAGES[name]) for name in keys], "the models could not be built")
+    found = answers("layers", [(keys[name], *IMAGES[name]) for name in keys], "the models could not be built")
     return {name: (shallow, deep) for name, (shallow, deep) in zip(keys, found, strict=True)}
