@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bench.errors import UserError, unknown
 from leaderboards import own, plans, rivals
 from leaderboards.ledger import Claim, load
-from leaderboards.plans import Place
+from leaderboards.plans import PlannedRun
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def recipe(claim: Claim) -> Recipe:
     return Recipe(claim, "paper", _sweep(found), runs, seeds, plans.obstacle(claim))
 
 
-def _sweep(found: list[Place]) -> str | None:
+def _sweep(found: list[PlannedRun]) -> str | None:
     """The sweep that runs all seeds, narrowed to what the claim needs."""
     if not found:
         return None

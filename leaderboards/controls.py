@@ -10,7 +10,7 @@ from leaderboards import rivals
 from leaderboards.arithmetic import COMPARISONS
 from leaderboards.ledger import Claim
 from leaderboards.measure import Shelf
-from leaderboards.plans import Place, every
+from leaderboards.plans import PlannedRun, every
 from leaderboards.reading import reader
 
 # paper -> the sweep that holds its controls, and how their settings begin
@@ -39,7 +39,7 @@ def _wants(claim: Claim) -> bool:
     return claim.paper in SWEEPS and (rivals.is_own(claim) or claim.metric in COMPARISONS)
 
 
-def _beside(claim: Claim, place: Place) -> bool:
+def _beside(claim: Claim, place: PlannedRun) -> bool:
     name, start = SWEEPS[claim.paper]
     run = place.run
     if place.sweep.name != name or run.dataset != claim.dataset or not run.setting.startswith(start):

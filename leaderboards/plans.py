@@ -31,7 +31,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Place:
+class PlannedRun:
     """A run of a sweep's plan."""
 
     sweep: Sweep
@@ -67,19 +67,19 @@ def canonical(paper: str, setting: str) -> str:
 
 
 @cache
-def every() -> tuple[Place, ...]:
-    return tuple(Place(sweep, run) for sweep in sweeps().values() for run in sweep.runs)
+def every() -> tuple[PlannedRun, ...]:
+    return tuple(PlannedRun(sweep, run) for sweep in sweeps().values() for run in sweep.runs)
 
 
 @cache
-def _by_cell() -> dict[Cell, list[Place]]:
-    found: dict[Cell, list[Place]] = {}
+def _by_cell() -> dict[Cell, list[PlannedRun]]:
+    found: dict[Cell, list[PlannedRun]] = {}
     for place in every():
         found.setdefault(place.cell, []).append(place)
     return found
 
 
-def places(wanted: Cell, where: str | None = None) -> list[Place]:
+def places(wanted: Cell, where: str | None = None) -> list[PlannedRun]:
     """The runs that stand for a cell; only those of the sweep that covers `where`, if one does."""
     found = _by_cell().get(wanted, [])
     return [place for place in found if where in place.sweep.covers] or found
