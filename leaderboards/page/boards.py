@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.metrics import MB, mean_interval
-from leaderboards.page.layout import DATASETS, named
+from leaderboards.page.layout import named
 from leaderboards.plans import PlannedRun, every
 from leaderboards.results import Result
 
@@ -59,7 +59,7 @@ class Board:
 
     @property
     def title(self) -> str:
-        return f"{DATASETS.get(self.dataset, self.dataset)}, {self.setting.replace(';', ', ')}"
+        return f"{named(self.dataset)}, {self.setting.replace(';', ', ')}"
 
     @property
     def target(self) -> float:
