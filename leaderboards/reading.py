@@ -36,7 +36,8 @@ def raw(result: Result, claim: Claim, metric: str, wanted: Cell) -> float:
     if metric == "accuracy_at_time":
         return math.nan  # read at a converted time, leaderboards.measure
     goal = rivals.target(claim)
-    reached = rounds_to_target(_accuracies(result), outcome["target"] if goal is None else goal)
+    accuracies = [math.nan if value is None else value for value in result.rows["test_accuracy"]]
+    reached = rounds_to_target(accuracies, outcome["target"] if goal is None else goal)
     if reached is None or result.diverged:
         return math.inf
     if metric == "seconds_to_target":
@@ -67,7 +68,3 @@ def accuracy_by(result: Result, seconds: float) -> float:
             break
         accuracy = accuracy if value is None else value
     return accuracy
-
-
-def _accuracies(result: Result) -> list[float]:
-    return [math.nan if value is None else value for value in result.rows["test_accuracy"]]
