@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.metrics import mean_interval
-from leaderboards import judge, own, plans, results, rivals
+from leaderboards import judge, results, rivals
 from leaderboards.arithmetic import Book, derivation
 from leaderboards.judge import BETTER, ENOUGH, TIE, UNCLEAR, WORSE
 from leaderboards.ledger import SLACK, Claim, load
 from leaderboards.measure import Measured, Shelf, measure, ordering
+from leaderboards.papers import special
 from leaderboards.reading import higher
 from leaderboards.results import Result
 
@@ -68,32 +69,31 @@ def verdicts(claims: Sequence[Claim], found: Sequence[Result] | None = None) -> 
 
 def verdict(claim: Claim, book: Book, shelf: Shelf) -> Verdict:
     """Our own code first, then runs; what a paper's own numbers say is less than either."""
-    if (value := own.exact(claim)) is not None:
+    exact = special(claim.paper).exact.get(claim.metric)
+    if exact is not None and (value := exact(claim)) is not None:
         same = abs(value - claim.number) <= claim.half + SLACK
         return Verdict(claim, value, EXACT if same else NOT_CONFIRMED, "from our own models")
     arithmetic = _arithmetic(claim, book)
-    if plans.obstacle(claim) is None and not _is_yardstick(claim):
-        measured = measure(claim, shelf)
-        if measured is not None:
-            return _measured(claim, measured, shelf, arithmetic)
+    can_run = special(claim.paper).obstacle(claim) is None and not _is_yardstick(claim)
+    if can_run and (measured := measure(claim, shelf)) is not None:
+        return _measured(claim, measured, shelf, arithmetic)
     return arithmetic or _nothing(claim)
 
 
 def _arithmetic(claim: Claim, book: Book) -> Verdict | None:
     if (found := derivation(claim, book)) is None:
         return None
-    value = found.value
-    name = CONSISTENT if found.agrees(claim) else INCONSISTENT
-    return Verdict(claim, value, name, f"{found.words}: {number(value)}{_difference(claim, value)}")
+    why = f"{found.words}: {number(found.value)}{_difference(claim, found.value)}"
+    return Verdict(claim, found.value, CONSISTENT if found.agrees(claim) else INCONSISTENT, why)
 
 
 def _nothing(claim: Claim) -> Verdict:
-    reason = plans.obstacle(claim)
+    reason = special(claim.paper).obstacle(claim)
     if reason is None and _is_yardstick(claim):
         reason = YARDSTICK
     if reason is None and claim.metric == "accuracy_at_time" and rivals.calibration(claim) is None:
         reason = UNCALIBRATED
-    return Verdict(claim, None, NOT_RUN if reason is None else CANNOT, reason or "")
+    return Verdict(claim, None, CANNOT if reason else NOT_RUN, reason or "")
 
 
 def _is_yardstick(claim: Claim) -> bool:
@@ -139,10 +139,8 @@ def _comparable(claim: Claim) -> tuple[float | None, float]:
     stick = rivals.yardstick(claim)
     if stick is None or claim.value is None:
         return claim.value, claim.half
-    low, high = (
-        (claim.number - claim.half) / (stick.number + stick.half),
-        (claim.number + claim.half) / (stick.number - stick.half),
-    )
+    low = (claim.number - claim.half) / (stick.number + stick.half)
+    high = (claim.number + claim.half) / (stick.number - stick.half)
     return claim.number / stick.number, (high - low) / 2
 
 
@@ -162,15 +160,9 @@ def _orderings(claim: Claim, shelf: Shelf, values: Sequence[float]) -> tuple[str
     printed = judge.printed_relation(claim, other, more)
     if pair is None:
         return printed, UNCLEAR, f"claimed: {_than(printed, other)}; {other.method} is not run on the same seeds"
-    relative = judge.is_relative(claim)
-    allowed = judge.RELATIVE if relative else judge.margin(claim)
-    differences = [judge.difference(a, b, relative) for a, b in zip(pair[0].values(), pair[1].values(), strict=True)]
-    ours = judge.relation(differences, allowed, more)
-    return (
-        printed,
-        ours,
-        f"claimed: {_than(printed, other)}; ours, {len(differences)} paired seeds: {_than(ours, other)}",
-    )
+    ours = judge.paired_relation(claim, zip(pair[0].values(), pair[1].values(), strict=True), more)
+    words = f"claimed: {_than(printed, other)}; ours, {len(pair[0])} paired seeds: {_than(ours, other)}"
+    return printed, ours, words
 
 
 def _than(name: str, other: Claim) -> str:
@@ -185,7 +177,6 @@ def number(value: float) -> str:
 
 
 def _difference(claim: Claim, value: float) -> str:
-    difference = claim.number - value
-    if abs(difference) <= claim.half + SLACK:
-        return ""
-    return f"; printed {abs(difference):.2g} {'more' if difference > 0 else 'less'}"
+    more = claim.number - value
+    shown = abs(more) > claim.half + SLACK
+    return f"; printed {abs(more):.2g} {'more' if more > 0 else 'less'}" if shown else ""
