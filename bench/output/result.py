@@ -64,7 +64,7 @@ class RunResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain, as JSON can hold it: without NaN, and without `diverged` in a run that did not."""
-        found = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        found = {f.name: plain(getattr(self, f.name)) for f in fields(self)}
         if self.diverged is None:
             del found["diverged"]
         return {"format": versions.FORMAT, **found}
@@ -78,10 +78,10 @@ class RunResult:
         return self.final_accuracy is None
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """JSON has no NaN: null."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

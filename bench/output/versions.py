@@ -65,7 +65,7 @@ RESULT: Changes = (Renamed(2, "engine", "cohort", "vmap"),)
 
 def upgraded(content: Mapping[str, Any], changes: Changes, path: object) -> dict[str, Any]:
     """As this version would have written it, without the number of its format."""
-    found = copy.deepcopy(dict(content))
+    found: dict[str, Any] = copy.deepcopy(dict(content))
     number = readable(found.pop("format", 1), path)
     for change in changes:
         if change.format > number:

@@ -129,7 +129,7 @@ def test_the_choice_is_printed_and_recorded_and_a_replay_keeps_it(capsys, monkey
     name = run.config["engine"]["name"]
     assert name in ("native", "chain")
     assert line == f"engine     {name} ({run.result['engine_why']})"
-    assert run.result["engine"] == name
+    assert run.result.engine == name
     asked = []
     whole = choose.engine
     monkeypatch.setattr(choose, "engine", lambda name, *rest: asked.append(name) or whole(name, *rest))
@@ -147,6 +147,6 @@ def test_a_resumed_run_goes_on_with_its_engine_whatever_auto_would_say_now(capsy
         assert "was run with engine=eager" in capsys.readouterr().err
     assert command([f"resume={run.folder}", "engine=auto"]) == 0
     (again,) = read_all(Path("runs"))
-    assert again.result["engine"] == "eager"
-    assert again.result["weights_sha256"] == run.result["weights_sha256"]
+    assert again.result.engine == "eager"
+    assert again.result.weights_sha256 == run.result.weights_sha256
     assert yaml.safe_load((run.folder / "config.yaml").read_text())["engine"]["name"] == "eager"
