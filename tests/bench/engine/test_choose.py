@@ -128,7 +128,7 @@ def test_the_choice_is_printed_and_recorded_and_a_replay_keeps_it(capsys, monkey
     (run,) = read_all(Path("runs"))
     name = run.config["engine"]["name"]
     assert name in ("native", "chain")
-    assert line == f"engine     {name} ({run.result['engine_why']})"
+    assert line == f"engine     {name} ({run.result.engine_why})"
     assert run.result.engine == name
     asked = []
     whole = choose.engine
