@@ -12,15 +12,9 @@ from bench.errors import UserError
 from bench.record import Run, read, read_all
 from leaderboards import results
 from leaderboards.apart import answers
-from leaderboards.plans import Place, every
+from leaderboards.plans import PlannedRun, every
 from leaderboards.results import Planned, Result, shaping
 
-RESOLVE = """
-import json, sys
-from bench.main import plan, store
-store()
-print(json.dumps([plan(keys, False)[0] for keys in json.load(sys.stdin)]))
-"""
 NO_SCALE = ("seed", "scale", "dataset.source")
 Overrides = tuple[str, ...]
 _known: dict[Overrides, dict[str, Any]] = {}  # each takes Hydra a quarter of a second
@@ -87,14 +81,14 @@ def planned(run: Run, configs: Mapping[Overrides, Mapping[str, Any]]) -> list[Pl
     return [_entry(place, *gaps, str(run.config["scale"])) for place, gaps in chosen]
 
 
-def _entry(place: Place, own: Mapping[str, Any], paper: dict[str, tuple[Any, Any]], scale: str) -> Planned:
+def _entry(place: PlannedRun, own: Mapping[str, Any], paper: dict[str, tuple[Any, Any]], scale: str) -> Planned:
     name = "paper" if not paper else "other" if own else scale
     run = place.run
     return Planned(place.sweep.name, run.method, run.dataset, run.setting, run.overrides, name, paper)
 
 
 def _distance(
-    run: Run, place: Place, configs: Mapping[Overrides, Mapping[str, Any]]
+    run: Run, place: PlannedRun, configs: Mapping[Overrides, Mapping[str, Any]]
 ) -> tuple[dict[str, Any], dict[str, tuple[Any, Any]]]:
     """What differs from the plan at the run's own scale, and at the paper's."""
     scale = str(run.config["scale"])
@@ -125,7 +119,7 @@ def _flat(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
             yield f"{prefix}{key}".removesuffix(".name"), value
 
 
-def _candidates(run: Run) -> list[Place]:
+def _candidates(run: Run) -> list[PlannedRun]:
     """What the run may be a run of: all that its config does not rule out at once, and all of its sweep."""
     words = {f"algo={run.config['algo']['name']}", f"dataset={run.config['dataset']['name']}"}
     found = [place for place in every() if words <= {*place.run.overrides}]
@@ -155,7 +149,7 @@ def _at_scale(overrides: Overrides, scale: str) -> Overrides:
 def _resolved(questions: set[Overrides]) -> dict[Overrides, dict[str, Any]]:
     """The resolved config of each command line, and of those asked for before."""
     if asked := sorted(questions - _known.keys()):
-        _known.update(zip(asked, answers(RESOLVE, asked, "the plans could not be resolved"), strict=True))
+        _known.update(zip(asked, answers("configs", asked, "the plans could not be resolved"), strict=True))
     return _known
 
 

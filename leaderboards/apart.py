@@ -13,11 +13,11 @@ from typing import Any
 ROOT = str(Path(__file__).resolve().parents[1])
 
 
-def answers(program: str, questions: Sequence[Any], failure: str) -> list[Any]:
-    """One each, of a program that reads the questions from standard input and prints a list, both as JSON."""
+def answers(kind: str, questions: Sequence[Any], failure: str) -> list[Any]:
+    """One each, of bench.answers."""
     # -P: nothing in the working directory is taken for a module. ROOT first: this checkout, not the one installed.
     env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (ROOT, os.environ.get("PYTHONPATH"))))}
-    command = [sys.executable, "-P", "-c", program]
+    command = [sys.executable, "-P", "-m", "bench.answers", kind]
     done = subprocess.run(command, input=json.dumps(questions), env=env, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{failure}:\n{done.stderr[-2000:]}")

@@ -6,9 +6,10 @@ import shlex
 from dataclasses import dataclass
 
 from bench.errors import UserError, unknown
-from leaderboards import own, plans, rivals
+from leaderboards import plans, rivals
 from leaderboards.ledger import Claim, load
-from leaderboards.plans import Place
+from leaderboards.papers import special
+from leaderboards.plans import PlannedRun
 
 
 @dataclass(frozen=True)
@@ -50,16 +51,16 @@ def find(name: str) -> Claim:
 
 
 def recipe(claim: Claim) -> Recipe:
-    if (claim.paper, claim.metric) in own.FORMULAS:
+    if claim.metric in special(claim.paper).exact:
         words = ["python", "-m", "leaderboards", "claims", "--paper", claim.paper, "--where", claim.where]
         return Recipe(claim, None, None, (shlex.join(words),), (), None)
     found = [place for cell in rivals.needs(claim) for place in plans.places(cell, claim.where)]
     runs = tuple(dict.fromkeys(place.run.command(place.sweep.seeds[0]) for place in found))
     seeds = found[0].sweep.seeds if found else ()
-    return Recipe(claim, "paper", _sweep(found), runs, seeds, plans.obstacle(claim))
+    return Recipe(claim, "paper", _sweep(found), runs, seeds, special(claim.paper).obstacle(claim))
 
 
-def _sweep(found: list[Place]) -> str | None:
+def _sweep(found: list[PlannedRun]) -> str | None:
     """The sweep that runs all seeds, narrowed to what the claim needs."""
     if not found:
         return None

@@ -7,47 +7,27 @@ from collections.abc import Sequence
 
 from bench.metrics import PLUS_MINUS, mean_interval, missed_text
 from leaderboards import rivals
-from leaderboards.arithmetic import COMPARISONS
 from leaderboards.ledger import Claim
 from leaderboards.measure import Shelf
-from leaderboards.plans import Place, every
+from leaderboards.papers import special
+from leaderboards.plans import every
 from leaderboards.reading import reader
-
-# paper -> the sweep that holds its controls, and how their settings begin
-SWEEPS = {
-    "fedlga": ("fedlga/readings", "eta_g="),
-    "fedagg": ("fedagg/equal_rate", "dist="),
-    "fedlc": ("fedlc/equal_rate", "rate x"),
-}
 
 
 def controls(claim: Claim, shelf: Shelf) -> list[str]:
     """In words, such as "fedavg, rate x5: 61.2 ± 0.8"; empty if there are none, or none was run."""
-    metric = COMPARISONS[claim.metric][0] if claim.metric in COMPARISONS else claim.metric
-    if not _wants(claim) or "seconds_" in metric.replace("virtual_seconds_", "") or metric == "accuracy_at_time":
+    comparison = claim.definition.comparison
+    metric = claim.metric if comparison is None else comparison[0]
+    seconds = metric in ("seconds_per_round", "seconds_to_target", "accuracy_at_time")
+    if seconds or (comparison is None and not rivals.is_own(claim)):
         return []
     found = []
-    for place in every():
-        if _beside(claim, place):
-            for point in shelf.points(place.cell, None):
-                values = list(point.values(reader(claim, metric, place.cell)).values())
-                found.append(f"{place.run.method}, {place.run.setting.replace(';', ', ')}: {_words(values)}")
+    for planned in every():
+        if planned.run.dataset == claim.dataset and special(claim.paper).controls(claim, planned):
+            for point in shelf.points(planned.cell, None):
+                values = list(point.values(reader(claim, metric, planned.cell)).values())
+                found.append(f"{planned.run.method}, {planned.run.setting.replace(';', ', ')}: {_words(values)}")
     return list(dict.fromkeys(found))
-
-
-def _wants(claim: Claim) -> bool:
-    return claim.paper in SWEEPS and (rivals.is_own(claim) or claim.metric in COMPARISONS)
-
-
-def _beside(claim: Claim, place: Place) -> bool:
-    name, start = SWEEPS[claim.paper]
-    run = place.run
-    if place.sweep.name != name or run.dataset != claim.dataset or not run.setting.startswith(start):
-        return False
-    if claim.paper != "fedagg":
-        return True
-    parts = claim.setting.split(";")
-    return {"model=Linear", "participation=20%", run.setting.partition(";")[0]} <= {*parts}
 
 
 def _words(values: Sequence[float]) -> str:

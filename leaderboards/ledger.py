@@ -9,32 +9,12 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib.resources import files
 
-from leaderboards.papers import LedgerError, papers
+from leaderboards.metrics import METRICS, Metric
+from leaderboards.papers import LedgerError, papers, special
 
 SLACK = 1e-9  # of float arithmetic at an exact tie
 NEVER = "never"
-# what may be claimed, and in which unit it is printed; an empty unit is a plain number or a fraction
-UNITS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("final_accuracy", "best_accuracy"), ("%", "")),
-    **dict.fromkeys(("accuracy_at_time", "parameters"), ("",)),
-    **dict.fromkeys(("seconds_per_round", "seconds_to_target", "virtual_seconds_to_target"), ("s",)),
-    "rounds_to_target": ("rounds",),
-    "unit_cost": ("MB",),
-    **dict.fromkeys(("upload_to_target", "upload_total", "traffic_to_target"), ("GB",)),
-    **dict.fromkeys(("round_reduction", "upload_reduction", "upload_ratio"), ("%",)),
-    **dict.fromkeys(("time_reduction", "time_reduction_at_least", "time_reduction_mean"), ("%",)),
-    **dict.fromkeys(("accuracy_gain_mean", "accuracy_gain_at_most", "accuracy_gain_approx"), ("%",)),
-    "accuracy_gain": ("%", "% relative"),
-    "fedlga_best_accuracy_gain_over_method": ("% relative",),
-    "fedlga_round_speedup_over_method": ("x",),
-}
-# how these are read off runs or models is one paper's own definition
-OF_ONE_PAPER = {
-    **dict.fromkeys(("unit_cost", "upload_total"), "fed2a"),
-    **dict.fromkeys(("fedlga_best_accuracy_gain_over_method", "fedlga_round_speedup_over_method"), "fedlga"),
-    "time_reduction_at_least": "fedlc",
-}
-EXACT = ("parameters", "rounds_to_target")  # counts: what is printed is not rounded
+COUNTS = ("parameters", "rounds_to_target")  # what is printed of them is not rounded
 MISSABLE = ("rounds_to_target", "seconds_to_target", "virtual_seconds_to_target")
 
 
@@ -66,7 +46,16 @@ class Claim:
     @property
     def half(self) -> float:
         """Half a unit of the last printed digit: how far the unrounded number may lie away; counts are exact."""
-        return 0.0 if self.metric in EXACT else 0.5 * 10.0 ** -len(self.printed.partition(".")[2])
+        return 0.0 if self.metric in COUNTS else 0.5 * 10.0 ** -len(self.printed.partition(".")[2])
+
+    @property
+    def definition(self) -> Metric:
+        return special(self.paper).metrics.get(self.metric) or METRICS[self.metric]
+
+    @property
+    def stated(self) -> dict[str, str]:
+        """The keys of its setting."""
+        return dict(part.split("=", 1) for part in self.setting.split(";") if "=" in part)
 
     @property
     def text(self) -> str:
@@ -96,6 +85,15 @@ def load() -> tuple[Claim, ...]:
     return tuple(claims)
 
 
+def printed_numbers(paper: str, where: str, metric: str, *columns: str) -> dict[tuple[str, ...], float]:
+    """Of one metric in one place of a paper, by these columns; what was never reached is left out."""
+    return {
+        tuple(getattr(claim, name) for name in columns): claim.number
+        for claim in load()
+        if (claim.paper, claim.where, claim.metric) == (paper, where, metric) and claim.value is not None
+    }
+
+
 def _read(paper: str) -> list[Claim]:
     with (files("leaderboards") / "claims" / f"{paper}.csv").open(encoding="utf-8") as file:
         head, *rows = list(csv.reader(file)) or [[]]
@@ -117,12 +115,13 @@ def validate(claims: list[Claim]) -> None:
         if claim.id in seen:
             raise LedgerError(f"The claim {claim.id} is there twice.")
         seen.add(claim.id)
-        if claim.metric not in UNITS:
-            raise LedgerError(f"{claim.id}: unknown metric {claim.metric}; there are {', '.join(UNITS)}.")
-        if OF_ONE_PAPER.get(claim.metric, claim.paper) != claim.paper:
-            raise LedgerError(f"{claim.id}: {claim.metric} is defined by {OF_ONE_PAPER[claim.metric]}, for it alone.")
-        if claim.unit not in UNITS[claim.metric]:
-            allowed = " or ".join(f"'{unit}'" for unit in UNITS[claim.metric])
+        known = {**METRICS, **special(claim.paper).metrics}
+        if claim.metric not in known:
+            if others := [paper for paper in papers() if claim.metric in special(paper).metrics]:
+                raise LedgerError(f"{claim.id}: {claim.metric} is defined by {others[0]}, for it alone.")
+            raise LedgerError(f"{claim.id}: unknown metric {claim.metric}; there are {', '.join(known)}.")
+        if claim.unit not in known[claim.metric].units:
+            allowed = " or ".join(f"'{unit}'" for unit in known[claim.metric].units)
             raise LedgerError(f"{claim.id}: {claim.metric} is not given in '{claim.unit}' but in {allowed}.")
         if (reason := _wrong_number(claim)) is not None:
             raise LedgerError(f"{claim.id}: '{claim.printed}' {reason}.")
@@ -133,7 +132,7 @@ def _wrong_number(claim: Claim) -> str | None:
         return None if claim.metric in MISSABLE else f"is not possible for {claim.metric}"
     if not re.fullmatch(r"\d+(\.\d+)?", claim.printed) or not math.isfinite(claim.number):
         return "is not a number"
-    if claim.metric in EXACT and "." in claim.printed:
+    if claim.metric in COUNTS and "." in claim.printed:
         return "is not a count"
     highest = {"%": 100.0, "": 1.0}.get(claim.unit, math.inf) if claim.metric != "parameters" else math.inf
     return None if 0 < claim.number <= highest else f"is not above 0 and at most {highest:g}"

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from leaderboards import rivals
-from leaderboards.arithmetic import COMPARISONS
 from leaderboards.ledger import Claim
 from leaderboards.plans import Cell, cell, places
 from leaderboards.reading import accuracy_by, higher, raw, reader
@@ -144,7 +143,8 @@ def _comparable(a: Point, b: Point, seed: int, metric: str) -> bool:
 
 
 def _comparison(claim: Claim, mine: Cell, others: Sequence[Cell], shelf: Shelf) -> Measured | None:
-    metric, formula = COMPARISONS[claim.metric]
+    assert claim.definition.comparison is not None, claim.id
+    metric, formula = claim.definition.comparison
     first = shelf.best(mine, claim, metric)
     found = [(other, best[0]) for other in others if (best := shelf.best(other, claim, metric)) is not None]
     if first is None or len(found) < len(others):

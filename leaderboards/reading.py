@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from bench.metrics import GB, rounds_to_target, upload_cost
-from leaderboards import own, rivals
-from leaderboards.arithmetic import PERIOD, deep_rounds
+from bench.metrics import GB, rounds_to_target
+from leaderboards import rivals
 from leaderboards.ledger import Claim
+from leaderboards.papers import special
 from leaderboards.plans import Cell
 from leaderboards.results import Result
 
@@ -43,8 +43,8 @@ def raw(result: Result, claim: Claim, metric: str, wanted: Cell) -> float:
         return float(outcome["seconds_to_target"])
     if metric == "virtual_seconds_to_target":
         return _row(result, "virtual_seconds", reached)
-    if metric == "upload_to_target" and claim.paper == "fed2a":
-        return _upload(reached, wanted)
+    if reading := special(claim.paper).readings.get(metric):
+        return reading(reached, wanted)
     if metric in WAYS:
         return sum(_row(result, way, reached) for way in WAYS[metric]) / GB
     return float(reached)
@@ -71,9 +71,3 @@ def accuracy_by(result: Result, seconds: float) -> float:
 
 def _accuracies(result: Result) -> list[float]:
     return [math.nan if value is None else value for value in result.rows["test_accuracy"]]
-
-
-def _upload(rounds: int, wanted: Cell) -> float:
-    """Fed2A's I3 of the paper's network: GB that one client uploads."""
-    shallow, deep = own.layers("fed2a")[wanted.dataset]
-    return upload_cost(rounds, shallow, deep, PERIOD, deep_rounds(wanted.method, wanted.dataset))

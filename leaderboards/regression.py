@@ -25,17 +25,13 @@ from bench.record import read_all, write_atomically
 from leaderboards import golden
 from leaderboards.commands import find
 from leaderboards.golden import Change, RunFailed
+from leaderboards.papers import papers, special
 from leaderboards.plans import cell, places
 
 FILE = "regression_fmnist.txt"  # JSON; not *.json, which are golden runs
 ROUNDS, LAST = 40, 10
 TOLERANCE = 0.005  # half a point; the seeds are the same, so that only rounding may differ
-_TABLE_VI = "fedlga/table-vi/{}/fmnist/rho=0.5+tau_max={}+e=5/rounds_to_target"
-CLAIMS = (
-    _TABLE_VI.format("fedlga", "0.8e"),
-    _TABLE_VI.format("fedlga", "0.2e"),
-    *(_TABLE_VI.format(method, "0.8e") for method in ("fedavg", "fedprox", "scaffold")),
-)
+CLAIMS = tuple(name for paper in papers() for name in special(paper).regression)
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from leaderboards.arithmetic import FEDLC_TARGETS
 from leaderboards.ledger import Claim, load
-from leaderboards.papers import papers
-from leaderboards.plans import Cell, canonical, cell
+from leaderboards.papers import papers, special
+from leaderboards.plans import Cell, canonical, cell_of
 
-FEDAVG = "fedavg"
+FEDAVG, BEST = "fedavg", "best baseline"
 VIRTUAL = ("virtual_seconds_to_target", "accuracy_at_time")
 
 
@@ -20,7 +19,7 @@ def is_own(claim: Claim) -> bool:
 
 def rival(claim: Claim) -> Claim | None:
     """The printed number that a claim's ordering is about; None if the paper prints none."""
-    if " vs " in claim.method or claim.metric.startswith("fedlga_"):
+    if " vs " in claim.method or claim.definition.comparison is not None:
         return None
     found = [other for name in _rivals(claim) for other in _siblings(claim, name)]
     if not found and claim.metric in VIRTUAL:
@@ -35,21 +34,18 @@ def _rivals(claim: Claim) -> Sequence[str]:
 def _siblings(claim: Claim, method: str) -> list[Claim]:
     """The same number for another method: in the same setting, or else in the default one."""
     rows = [other for other in _table(claim) if other.method == method and other.id != claim.id]
-    here = canonical(claim.paper, claim.setting)
-    same = [other for other in rows if canonical(other.paper, other.setting) == here and other.setting == claim.setting]
-    same = same or [other for other in rows if canonical(other.paper, other.setting) == here]
-    if same or claim.paper != "fedlga":
-        return same
-    default = canonical("fedlga", "rho=0.5")
-    return [other for other in rows if canonical(other.paper, other.setting) == default and claim.where == "Table VI"]
+    default = special(claim.paper).default_setting
+    same = [other for other in rows if other.setting == claim.setting]
+    return same or _set_to(claim.setting, rows) or ([] if default is None else _set_to(default, rows))
+
+
+def _set_to(setting: str, rows: Sequence[Claim]) -> list[Claim]:
+    return [row for row in rows if canonical(row.paper, row.setting) == canonical(row.paper, setting)]
 
 
 def _table(claim: Claim) -> list[Claim]:
-    return [c for c in _by_place().get((claim.paper, claim.where), []) if (c.dataset, c.metric) == _about(claim)]
-
-
-def _about(claim: Claim) -> tuple[str, str]:
-    return claim.dataset, claim.metric
+    rows = _by_place().get((claim.paper, claim.where), [])
+    return [row for row in rows if (row.dataset, row.metric) == (claim.dataset, claim.metric)]
 
 
 def _column(claim: Claim) -> list[Claim]:
@@ -75,22 +71,15 @@ def yardstick(claim: Claim) -> Claim | None:
 
 def calibration(claim: Claim) -> Claim | None:
     """FedAvg's printed seconds in the setting of an accuracy "at t seconds"."""
-    here = canonical(claim.paper, claim.setting)
-    found = [
-        other
-        for other in load()
-        if (other.paper, other.dataset, other.method) == (claim.paper, claim.dataset, FEDAVG)
-        and other.metric == "virtual_seconds_to_target"
-        and canonical(other.paper, other.setting) == here
-    ]
-    return found[0] if found else None
+    wanted = claim.paper, claim.dataset, FEDAVG, "virtual_seconds_to_target"
+    found = [other for other in load() if (other.paper, other.dataset, other.method, other.metric) == wanted]
+    return next(iter(_set_to(claim.setting, found)), None)
 
 
 def target(claim: Claim) -> float | None:
     """The accuracy that a claim's own words ask for; None: that of the run."""
-    if claim.paper == "fedlc" and claim.metric in FEDLC_TARGETS:
-        return FEDLC_TARGETS[claim.metric][claim.dataset]
-    return _stated(claim, "target")
+    found = special(claim.paper).target(claim)
+    return _stated(claim, "target") if found is None else found
 
 
 def moment(claim: Claim) -> float | None:
@@ -99,32 +88,20 @@ def moment(claim: Claim) -> float | None:
 
 
 def _stated(claim: Claim, key: str) -> float | None:
-    parts = dict(part.split("=", 1) for part in claim.setting.split(";") if "=" in part)
-    return float(parts[key].removesuffix("s")) if key in parts else None
+    return float(claim.stated[key].removesuffix("s")) if key in claim.stated else None
 
 
 def compared(claim: Claim) -> tuple[Cell, list[Cell]] | None:
     """The cells of a claim that is a comparison itself: its own, and those it is compared with (the best counts)."""
-
-    def at(method: str, setting: str = claim.setting) -> Cell:
-        return cell(claim.paper, method, claim.dataset, setting)
-
-    if claim.metric.startswith("fedlga_"):
-        return at("fedlga"), [at(claim.method)]
-    if " vs K=" in claim.setting:
-        own, _, _ = claim.setting.partition(" vs ")
-        return at(claim.method, own), [at(claim.method, "rho=0.5")]
-    if claim.metric == "time_reduction_at_least":
-        return at(claim.method), [at("ce_afl")]
-    if " vs " in claim.method:
-        own, _, other = claim.method.partition(" vs ")
-        if other == "existing":
-            return None
-        return at(own), [at(name) for name in (_baselines(claim) if other == "best baseline" else (other,))]
-    return None
+    own, versus, other = claim.method.partition(" vs ")
+    if (found := special(claim.paper).compared(claim)) is not None:
+        return found
+    if not versus or claim.definition.comparison is None:
+        return None
+    return cell_of(claim, own), [cell_of(claim, name) for name in (baselines(claim) if other == BEST else (other,))]
 
 
-def _baselines(claim: Claim) -> Sequence[str]:
+def baselines(claim: Claim) -> Sequence[str]:
     """What the paper compares its own methods with on this data set."""
     found = [c.method for c in load() if (c.paper, c.dataset) == (claim.paper, claim.dataset) and not is_own(c)]
     return tuple(dict.fromkeys(name for name in found if name != "-" and " vs " not in name))
@@ -137,15 +114,7 @@ def needs(claim: Claim) -> list[Cell]:
     if claim.method == "-":
         return []
     if claim.method == "best method":
-        return [cell(claim.paper, name, claim.dataset, claim.setting) for name in _fedlc_methods()]
-    if " vs " in claim.method:
-        return [cell(claim.paper, claim.method.partition(" vs ")[0], claim.dataset, claim.setting)]
-    own = cell(claim.paper, claim.method, claim.dataset, claim.setting)
+        return [cell_of(claim, name) for name in special(claim.paper).methods]
     other = yardstick(claim) or rival(claim)
-    if other is None or other.id == claim.id:
-        return [own]
-    return [own, cell(other.paper, other.method, other.dataset, other.setting)]
-
-
-def _fedlc_methods() -> tuple[str, ...]:
-    return ("fedlc", "sc_fedlc", FEDAVG, "ce_afl", "afo")
+    own = cell_of(claim, claim.method.partition(" vs ")[0])
+    return [own] if other is None or other.id == claim.id else [own, cell_of(other)]

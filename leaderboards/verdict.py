@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.metrics import mean_interval
-from leaderboards import judge, own, plans, results, rivals
+from leaderboards import judge, results, rivals
 from leaderboards.arithmetic import Book, derivation
 from leaderboards.judge import BETTER, ENOUGH, TIE, UNCLEAR, WORSE
 from leaderboards.ledger import SLACK, Claim, load
 from leaderboards.measure import Measured, Shelf, measure, ordering
+from leaderboards.papers import special
 from leaderboards.reading import higher
 from leaderboards.results import Result
 
@@ -68,11 +69,12 @@ def verdicts(claims: Sequence[Claim], found: Sequence[Result] | None = None) -> 
 
 def verdict(claim: Claim, book: Book, shelf: Shelf) -> Verdict:
     """Our own code first, then runs; what a paper's own numbers say is less than either."""
-    if (value := own.exact(claim)) is not None:
+    exact = special(claim.paper).exact.get(claim.metric)
+    if exact is not None and (value := exact(claim)) is not None:
         same = abs(value - claim.number) <= claim.half + SLACK
         return Verdict(claim, value, EXACT if same else NOT_CONFIRMED, "from our own models")
     arithmetic = _arithmetic(claim, book)
-    if plans.obstacle(claim) is None and not _is_yardstick(claim):
+    if special(claim.paper).obstacle(claim) is None and not _is_yardstick(claim):
         measured = measure(claim, shelf)
         if measured is not None:
             return _measured(claim, measured, shelf, arithmetic)
@@ -88,7 +90,7 @@ def _arithmetic(claim: Claim, book: Book) -> Verdict | None:
 
 
 def _nothing(claim: Claim) -> Verdict:
-    reason = plans.obstacle(claim)
+    reason = special(claim.paper).obstacle(claim)
     if reason is None and _is_yardstick(claim):
         reason = YARDSTICK
     if reason is None and claim.metric == "accuracy_at_time" and rivals.calibration(claim) is None:

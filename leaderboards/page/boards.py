@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.metrics import MB, mean_interval
-from leaderboards.page.layout import DATASETS, named
-from leaderboards.plans import Place, every
+from leaderboards.page.layout import named
+from leaderboards.plans import PlannedRun, every
 from leaderboards.results import Result
 
 OTHER = "other settings"
@@ -59,7 +59,7 @@ class Board:
 
     @property
     def title(self) -> str:
-        return f"{DATASETS.get(self.dataset, self.dataset)}, {self.setting.replace(';', ', ')}"
+        return f"{named(self.dataset)}, {self.setting.replace(';', ', ')}"
 
     @property
     def target(self) -> float:
@@ -84,11 +84,11 @@ def boards(results: Sequence[Result]) -> list[Board]:
     for result in results:
         for planned in result.plan:
             found[planned.sweep, *planned.cell, planned.overrides].setdefault(result.seed, result)
-    groups: dict[tuple[str, str, str], list[Place]] = defaultdict(list)
+    groups: dict[tuple[str, str, str], list[PlannedRun]] = defaultdict(list)
     for place in every():
         if place.key in found:
             groups[place.sweep.name, place.run.dataset, place.run.setting].append(place)
-    shared: dict[tuple[str, str, str], list[tuple[Place, bool]]] = defaultdict(list)
+    shared: dict[tuple[str, str, str], list[tuple[PlannedRun, bool]]] = defaultdict(list)
     for (sweep, dataset, setting), places in groups.items():
         alone = len(places) == 1
         key = sweep, dataset, OTHER if alone else setting
@@ -98,7 +98,7 @@ def boards(results: Sequence[Result]) -> list[Board]:
 
 def _board(
     key: tuple[str, str, str],
-    places: Sequence[tuple[Place, bool]],
+    places: Sequence[tuple[PlannedRun, bool]],
     found: dict[tuple[object, ...], dict[int, Result]],
 ) -> Board:
     labels = [_label(place, alone, [p for p, _ in places]) for place, alone in places]
@@ -110,7 +110,7 @@ def _board(
     return Board(places[0][0].paper, key[0], places[0][0].sweep.source, key[1], key[2], tuple(ordered))
 
 
-def _label(place: Place, alone: bool, others: Sequence[Place]) -> str:
+def _label(place: PlannedRun, alone: bool, others: Sequence[PlannedRun]) -> str:
     """The method; its setting where that tells lines apart; its grid point where several have the same name."""
     words = [named(place.run.method)]
     if alone:

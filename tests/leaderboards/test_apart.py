@@ -3,11 +3,11 @@ import pytest
 from leaderboards.apart import answers
 
 
-def test_the_answers_are_the_last_line_that_the_program_prints():
-    program = "import json, sys\nprint('a remark')\nprint(json.dumps([2 * n for n in json.load(sys.stdin)]))"
-    assert answers(program, [1, 2], "no doubles") == [2, 4]
+def test_the_benchmark_answers_one_by_one():
+    small, smaller = answers("configs", [["lr=0.5"], ["lr=0.25"]], "no configs")
+    assert (small["lr"], smaller["lr"]) == (0.5, 0.25)
 
 
-def test_a_program_that_fails_is_quoted():
-    with pytest.raises(RuntimeError, match=r"no doubles:\n(?s:.*)Unknown protocol"):
-        answers("raise SystemExit('Unknown protocol')", [1], "no doubles")
+def test_a_question_that_has_no_answer_is_quoted():
+    with pytest.raises(RuntimeError, match=r"no configs:\n(?s:.*)Unknown protocol"):
+        answers("configs", [["protocol=nosuch"]], "no configs")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from leaderboards.audit import fed2a, fedagg, fedlc, fedlga, markdown
+from leaderboards.audit import markdown
+from leaderboards.papers import fed2a, fedagg, fedlc, fedlga
 
 FOUR = ("| fedlga |", "| fed2a |", "| fedlc |", "| fedagg |")
 DOCS = Path(__file__).parents[2] / "docs" / "ledger.md"
@@ -60,7 +61,7 @@ def test_fed2as_partitions_need_more_than_there_is():
 
 
 def test_fed2as_rounds_do_not_rise_with_every_step_of_d():
-    assert [len(fed2a.falls(data)) for data in fed2a.DATA] == [2, 1, 3]
+    assert [len(fed2a.falls(data)) for data in fed2a.DEEP_ROUNDS] == [2, 1, 3]
     assert fed2a.soonest() == [7, 9]
 
 

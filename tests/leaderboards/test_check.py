@@ -182,7 +182,7 @@ def test_a_run_that_fails_is_shown(tmp_path, monkeypatch, capsys):
 
 
 def test_broken_claims_fail(root, monkeypatch, capsys):
-    monkeypatch.delitem(ledger.UNITS, "parameters")
+    monkeypatch.delitem(ledger.METRICS, "parameters")
     ledger.load.cache_clear()
     assert check(update=False, root=root) == 1
     assert "check failed: fed2a/table-3/any/fmnist/shallow/parameters: unknown metric" in capsys.readouterr().out

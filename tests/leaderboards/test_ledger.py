@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from bench.prepare.registry import classes
 from leaderboards import ledger, papers
 from leaderboards.ledger import COLUMNS, Claim, load, slug, validate
+from leaderboards.page.layout import named
 from leaderboards.papers import LedgerError
 
 FOUR = {"fedagg": 255, "fed2a": 182, "fedlga": 112, "fedlc": 77}
@@ -126,3 +130,35 @@ def test_a_paper_with_a_mistake_gets_one_sentence(house, claims, protocol, reaso
         (house / "bench/conf/protocol/mine.yaml").write_text(protocol)
     with pytest.raises(LedgerError, match=reason):
         load()
+
+
+ROOT = Path(__file__).parents[2]
+# commands shown to people, a sweep to try things with, what an algorithm costs
+EXAMPLES = {"bench/prepare/help.py", "bench/prepare/partition_plot.py", "sweeps/__main__.py", "sweeps/overhead.py"}
+PACKAGES = ("bench", "datamodules", "leaderboards", "sweeps")
+METHODS = {"sweeps/estimate.py"}
+
+
+def test_only_a_papers_own_modules_name_it():
+    """In code, that is: a docstring or a comment may cite where something comes from."""
+    name = re.compile(rf"(?<![a-z0-9.])({'|'.join(FOUR)})(?![a-z0-9]|_cnn)", re.I)
+    found = set()
+    for path in (p for folder in PACKAGES for p in ROOT.glob(f"{folder}/**/*.py")):
+        nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+        docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        words = [str(node.value) for node in nodes if isinstance(node, ast.Constant) and id(node) not in docstrings]
+        words += [node.id for node in nodes if isinstance(node, ast.Name)]
+        if any(map(name.search, words)):
+            found.add(path.relative_to(ROOT).as_posix())
+    own = {f"{folder}/{paper}.py" for folder in ("leaderboards/papers", "sweeps") for paper in FOUR}
+    assert own <= found <= own | EXAMPLES | METHODS
+
+
+def test_a_method_is_called_what_its_class_is_and_a_variant_what_its_paper_calls_it():
+    for name, cls in classes("algo").items():
+        assert named(name) == cls.__name__.replace("_", "-")
+    words = ("ce_afl", "cifar10", "gtsrb", "emnist_letters", "image100", "plu(300,10,8)", "tvw-inv", "-", "best method")
+    assert (
+        " ".join(map(named, words))
+        == "CE-AFL CIFAR-10 GTSRB EMNIST-L IMAGE-100 PLU(300,10,8) TVW-inv all methods best method"
+    )

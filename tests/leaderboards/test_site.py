@@ -149,7 +149,7 @@ def test_markdown_and_csv_say_the_same(site):
     assert "| FedLGA | 0.8E | 60 rounds / 60.0 ± 2.5, reproduced |" in markdown
     assert "fedlga/table6: FMNIST" in markdown
     runs = (site / "runs.csv").read_text().splitlines()
-    assert any(line.startswith("fedlga/table6,fmnist,rho=0.5;tau_max=0.8E;E=5,Scaffold,3,") for line in runs)
+    assert any(line.startswith("fedlga/table6,fmnist,rho=0.5;tau_max=0.8E;E=5,SCAFFOLD,3,") for line in runs)
 
 
 def test_a_curve_is_the_mean_and_its_band_the_lowest_and_highest_seed(found):

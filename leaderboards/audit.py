@@ -1,15 +1,11 @@
-"""Where the papers contradict themselves. Every entry is computed, from the claims or from what its text quotes."""
+"""Where the papers contradict themselves. Every line is computed, from the claims or from what its text quotes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.resources import files
 
-from leaderboards.audit.cells import Entry
 from leaderboards.ledger import load
-from leaderboards.papers import papers
+from leaderboards.papers import papers, special
 from leaderboards.verdict import INCONSISTENT, verdicts
 
 
@@ -30,16 +26,8 @@ def slips() -> list[Slip]:
             if v.claim.paper == paper:
                 what = f"{v.claim.metric.replace('_', ' ')}, {v.claim.method} on {v.claim.dataset}: {v.claim.text}"
                 found.append(Slip(paper, v.claim.where, what, v.why))
-        found += [Slip(paper, where, says, compute()) for where, says, compute in _entries(paper)]
+        found += [Slip(paper, where, says, compute()) for where, says, compute in special(paper).audit]
     return found
-
-
-def _entries(paper: str) -> Sequence[Entry]:
-    """Those of audit/<paper>.py, which not every paper needs."""
-    if not (files("leaderboards.audit") / f"{paper}.py").is_file():
-        return ()
-    entries: Sequence[Entry] = import_module(f"leaderboards.audit.{paper}").ENTRIES
-    return entries
 
 
 def markdown() -> str:
