@@ -22,6 +22,7 @@ from pytorch_lightning.loggers import Logger
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from bench.errors import UserError
+from bench.output import versions
 from bench.output.timeline import Log
 from bench.record import Record, cannot_write
 from bench.simulation.tally import Ended
@@ -131,18 +132,22 @@ class Federation(pl.LightningModule):
             raise cannot_write(path, error, self.record.how_to_go_on()) from None
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        checkpoint["federation"] = {"round": self.federated_loop.round, "loop": self.federated_loop.state_dict()}
+        loop = self.federated_loop
+        checkpoint["federation"] = {"format": versions.FORMAT, "round": loop.round, "loop": loop.state_dict()}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         state, loop = checkpoint["federation"], self.federated_loop
+        path = checkpoint_path(self.record.folder)
+        number = versions.readable(state.get("format", 1), path)
         try:
-            same = _shapes(state["loop"]) == _shapes(loop.state_dict())
+            of_loop = versions.upgrade_checkpoint(state["loop"], number)
+            same = _shapes(of_loop) == _shapes(loop.state_dict())
             if same:
-                loop.load_state_dict(state["loop"])
+                loop.load_state_dict(of_loop)
         except (AttributeError, KeyError, TypeError, ValueError):
             same = False
         if not same:
-            raise damaged(checkpoint_path(self.record.folder), "it does not belong to this config")
+            raise damaged(path, "it does not belong to this config")
         self.record.truncate(state["round"])
         self.timeline.truncate(state["round"])
 
@@ -185,7 +190,7 @@ class AtomicCheckpoint(TorchCheckpointIO):
         except (OSError, EOFError, RuntimeError, ValueError, KeyError, UnpicklingError) as error:
             raise damaged(path, str(error).strip().partition("\n")[0].rstrip(".")) from None
         state = checkpoint.get("federation") if isinstance(checkpoint, dict) else None
-        if not isinstance(state, dict) or state.keys() != {"round", "loop"} or not isinstance(state["loop"], dict):
+        if not isinstance(state, dict) or not state.keys() >= {"round", "loop"} or not isinstance(state["loop"], dict):
             raise damaged(path, "it is not one of fedbench")
         return dict(checkpoint)
 

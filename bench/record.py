@@ -24,9 +24,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 import yaml  # type: ignore[import-untyped]
 
 from bench.errors import UserError
-from bench.output import metrics_csv
+from bench.metrics import MB
+from bench.output import metrics_csv, versions
 from bench.output.facts import git_revision
 from bench.output.metrics_csv import Row
+from bench.output.result import RunResult, plain
 
 if TYPE_CHECKING:  # pandas takes a second
     from pandas import DataFrame
@@ -46,12 +48,22 @@ class Run:
     folder: Path
     config: dict[str, Any]
     rows: list[Row]
-    result: dict[str, Any] | None
+    result: RunResult | None
     status: str  # finished | running | interrupted
 
     @property
     def id(self) -> str:
         return self.folder.name
+
+    def number(self, key: str) -> float | None:
+        """Of the result; None: there is none."""
+        return None if self.result is None else self.result.number(key)
+
+    def column(self, name: str) -> list[float]:
+        """A number per reporting round; megabytes are all bytes so far."""
+        if name != "megabytes":
+            return [row[name] for row in self.rows]
+        return [(row["bytes_up"] + row["bytes_down"] + row["bytes_peer"]) / MB for row in self.rows]
 
 
 class Record:
@@ -75,7 +87,8 @@ class Record:
             "created": now.isoformat(timespec="microseconds"),
             "git_revision": git_revision(),  # result.json has that of its end: a resumed run may have met other code
         }
-        text = yaml.safe_dump({**extra, **config}, sort_keys=False, allow_unicode=True)
+        content = {"format": versions.FORMAT, **extra, **config}
+        text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
         try:
             write_atomically(folder / "config.yaml", text)
         except UserError:
@@ -131,12 +144,12 @@ class Record:
         self._columns = lines[0].rstrip("\n").split(",")
         self._csv = path.open("a", newline="", encoding="utf-8")
 
-    def finish(self, result: Mapping[str, Any]) -> None:
-        write_atomically(self.folder / "result.json", json.dumps(_plain(result), indent=2, allow_nan=False) + "\n")
+    def finish(self, result: RunResult) -> None:
+        write_atomically(self.folder / "result.json", json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
 
     def keep_forecast(self, values: Mapping[str, float]) -> None:
         """What the run was expected to take when it began."""
-        write_atomically(self.folder / "forecast.json", json.dumps(_plain(values), indent=2) + "\n")
+        write_atomically(self.folder / "forecast.json", json.dumps(plain(values), indent=2) + "\n")
 
     def forecast(self) -> dict[str, float] | None:
         """What was kept; None in a new folder, or where it cannot be read."""
@@ -171,15 +184,23 @@ def read(folder: Path) -> Run:
             "it has no readable config.yaml" if folder.exists() else f"there is none; ls {folder.parent} shows what is"
         )
         raise UserError(f"{folder} is not the folder of a run: {why}.")
-    result = folder / "result.json"
+    config = versions.upgraded(config, versions.CONFIG, folder / "config.yaml")
+    result = _result(folder / "result.json")
+    status = "finished" if result is not None else "running" if _is_locked(folder) else "interrupted"
+    return Run(folder, config, metrics_csv.read(folder / "metrics.csv"), result, status)
+
+
+def _result(path: Path) -> RunResult | None:
+    if not path.exists():
+        return None
     try:
-        content = json.loads(result.read_text(encoding="utf-8")) if result.exists() else None
+        content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
-        raise UserError(f"{result} is not readable JSON.") from None
-    if content is not None and not isinstance(content, dict):
-        raise UserError(f"{result} does not hold a result.")
-    status = "finished" if content is not None else "running" if _is_locked(folder) else "interrupted"
-    return Run(folder, config, metrics_csv.read(folder / "metrics.csv"), content, status)
+        raise UserError(f"{path} is not readable JSON.") from None
+    try:
+        return RunResult.from_dict(content, path)
+    except TypeError:
+        raise UserError(f"{path} does not hold a result.") from None
 
 
 def read_all(out: Path, group: str | None = None) -> list[Run]:
@@ -273,12 +294,3 @@ def _is_locked(folder: Path) -> bool:
         except OSError:
             return True
     return False
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no NaN: null."""
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

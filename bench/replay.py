@@ -31,13 +31,13 @@ def main(argv: Sequence[str]) -> int:
         )
     check.recorded(run)
     rows, sha = _again(run)
-    same = sha == run.result["weights_sha256"]
+    same = sha == run.result.weights_sha256
     if same:
         print(f"identical: {len(rows)} rounds end in the recorded weights, sha256 {sha[:16]}...")
         return 0
-    print(f"different: recorded weights {run.result['weights_sha256'][:16]}..., now {sha[:16]}...")
+    print(f"different: recorded weights {run.result.weights_sha256[:16]}..., now {sha[:16]}...")
     print(_first_difference(run.rows, rows))
-    changes = list(_changes(run.result, facts.surroundings()))
+    changes = list(_changes(run.result.to_dict(), facts.surroundings()))
     print("\n".join(f"  {name}: recorded {then}, now {now}" for name, then, now in changes))
     if not changes:
         print("  No recorded version or machine fact differs: please report this run as a bug.")
@@ -66,7 +66,7 @@ def _rounds(loop: FederatedLoop, run: Run) -> list[Row]:
             rows.append(loop.advance())
             progress.update(f"round {loop.round}/{rounds}", loop.round / rounds, None)
     except Diverged as error:
-        print(f"it diverges in round {error.facts['round']}, recorded: {run.result and run.result.get('diverged')}")
+        print(f"it diverges in round {error.facts['round']}, recorded: {run.result and run.result.diverged}")
     finally:
         progress.end()
     return rows

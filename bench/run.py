@@ -10,6 +10,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from bench.metrics import MB, rounds_to_target
 from bench.output import facts, tracking
 from bench.output.metrics_csv import Row
 from bench.output.progress import Progress, duration, roughly
+from bench.output.result import RunResult
 from bench.output.timeline import Log
 from bench.prepare import forecast
 from bench.prepare.allocator import rare_collections
@@ -38,7 +40,7 @@ def run(
     smaller: Mapping[str, Any] | None = None,
     on_record: Callable[[Path], None] | None = None,
     on_round: Callable[[int, float | None], None] | None = None,
-) -> dict[str, Any]:
+) -> RunResult:
     """Runs a resolved config to its end and returns what result.json holds.
 
     `resume` is the folder of an unfinished run and `config` then the one recorded there: it goes on in place, from
@@ -108,18 +110,18 @@ def _to_the_end(
     parts: Parts,
     record: Record,
     logger: Any,
-    expected: Mapping[str, float],
+    expected: dict[str, float],
     on_round: Callable[[int, float | None], None] | None,
-) -> tuple[dict[str, Any], bool]:
+) -> tuple[RunResult, bool]:
     """Trains and keeps the result, that of a run which diverged, too; also whether it was told to stop meanwhile."""
     try:
         with rare_collections():
             asked_to_stop = _fit(config, parts, record, logger, on_round)
     except Diverged as error:
-        so_far = _result(config, parts, record) | {"forecast": expected}
-        record.finish(so_far | {"final_accuracy": None, "diverged": error.facts})
+        so_far = _result(config, parts, record, expected)
+        record.finish(replace(so_far, final_accuracy=None, diverged=error.facts))
         raise
-    result = _result(config, parts, record) | {"forecast": expected}
+    result = _result(config, parts, record, expected)
     record.finish(result)
     return result, asked_to_stop
 
@@ -224,45 +226,50 @@ def _stop_signals(federation: Federation) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _result(config: Mapping[str, Any], parts: Parts, record: Record) -> dict[str, Any]:
+def _result(config: Mapping[str, Any], parts: Parts, record: Record, expected: dict[str, float]) -> RunResult:
     rows = record.rows
-    last = rows[-1] if rows else defaultdict(lambda: math.nan)  # diverged in its first round
+    last: Mapping[str, Any] = rows[-1] if rows else defaultdict(lambda: math.nan)  # diverged in its first round
     accuracy = [row["test_accuracy"] for row in rows]
     reached = rounds_to_target(accuracy, config["target"])
     common = {*COLUMNS, *TIMES, "version", "gradient_evaluations", "dropped"}
-    return {
-        "id": record.folder.name,
-        "group": config.get("group"),
-        **{key: config[key]["name"] for key in ("algo", "dataset", "partition")},
-        **{key: config[key] for key in ("protocol", "scale", "seed")},
-        "rounds": len(rows),
-        "aggregations": last["version"],
-        "final_accuracy": last["test_accuracy"],
-        "best_accuracy": max((value for value in accuracy if not math.isnan(value)), default=None),
-        "final_loss": last["test_loss"],
-        "target": config["target"],
-        "rounds_to_target": reached,
-        "seconds_per_round": _training(rows) / max(len(rows), 1),
-        "aggregate_seconds_per_round": math.fsum(row["aggregate_seconds"] for row in rows) / max(len(rows), 1),
-        "seconds_to_target": None if reached is None else _training(rows[:reached]),
-        "wall_seconds": last["wall_seconds"],
-        "virtual_seconds": last["virtual_seconds"],
-        "upload_bytes": last["bytes_up"],
-        "download_bytes": last["bytes_down"],
-        "peer_bytes": last["bytes_peer"],
-        "gradient_evaluations": last["gradient_evaluations"],
-        "prerun": parts.prerun.cost,
-        "peak_memory_bytes": peak_memory(),
-        "report": {name: value for name, value in last.items() if name not in common},
-        "data": parts.data,
-        "model": parts.model,
-        "engine": parts.loop.engine.name,
-        "engine_why": config["engine_why"],
-        "workers": parts.workers.count,
-        "dropped": parts.loop.dropped,
-        "weights_sha256": facts.digest(parts.loop.server["w"]),
+    return RunResult(
+        id=record.folder.name,
+        group=config.get("group"),
+        algo=config["algo"]["name"],
+        dataset=config["dataset"]["name"],
+        partition=config["partition"]["name"],
+        protocol=config["protocol"],
+        scale=config["scale"],
+        seed=config["seed"],
+        rounds=len(rows),
+        aggregations=last["version"],
+        final_accuracy=last["test_accuracy"],
+        best_accuracy=max((value for value in accuracy if not math.isnan(value)), default=None),
+        final_loss=last["test_loss"],
+        target=config["target"],
+        rounds_to_target=reached,
+        seconds_per_round=_training(rows) / max(len(rows), 1),
+        aggregate_seconds_per_round=math.fsum(row["aggregate_seconds"] for row in rows) / max(len(rows), 1),
+        seconds_to_target=None if reached is None else _training(rows[:reached]),
+        wall_seconds=last["wall_seconds"],
+        virtual_seconds=last["virtual_seconds"],
+        upload_bytes=last["bytes_up"],
+        download_bytes=last["bytes_down"],
+        peer_bytes=last["bytes_peer"],
+        gradient_evaluations=last["gradient_evaluations"],
+        prerun=parts.prerun.cost,
+        peak_memory_bytes=peak_memory(),
+        report={name: value for name, value in last.items() if name not in common},
+        data=parts.data,
+        model=parts.model,
+        engine=parts.loop.engine.name,
+        engine_why=config["engine_why"],
+        workers=parts.workers.count,
+        dropped=parts.loop.dropped,
+        weights_sha256=facts.digest(parts.loop.server["w"]),
+        forecast=expected,
         **facts.surroundings(),
-    }
+    )
 
 
 def _training(rows: list[Row]) -> float:
@@ -270,14 +277,15 @@ def _training(rows: list[Row]) -> float:
     return math.fsum(row["train_seconds"] for row in rows)
 
 
-def _last_lines(result: Mapping[str, Any], folder: Path) -> str:
-    target, reached = f"target {100 * result['target']:g} %", result["rounds_to_target"]
+def _last_lines(result: RunResult, folder: Path) -> str:
+    target, reached = f"target {100 * result.target:g} %", result.rounds_to_target
     when = f"{target} after {reached} rounds" if reached is not None else f"{target} never"
-    training = result["seconds_per_round"] * result["rounds"]
-    peer = f", {result['peer_bytes'] / MB:.1f} MB between devices" if result["peer_bytes"] else ""
+    per_round = result.number("seconds_per_round") or 0.0
+    up, down, peer = ((result.number(f"{way}_bytes") or 0) / MB for way in ("upload", "download", "peer"))
+    final, best = (100 * (result.number(f"{which}_accuracy") or 0.0) for which in ("final", "best"))
     return (
-        f"accuracy {100 * result['final_accuracy']:.2f} % (best {100 * result['best_accuracy']:.2f} %), {when}\n"
-        f"{duration(training)} of training, {1000 * result['seconds_per_round']:.0f} ms a round; "
-        f"{result['upload_bytes'] / MB:.1f} MB up, {result['download_bytes'] / MB:.1f} MB down{peer}\n"
-        f"{folder}" + ("" if result["group"] else f"\nTo see who trained when: python -m bench timeline {folder}")
+        f"accuracy {final:.2f} % (best {best:.2f} %), {when}\n"
+        f"{duration(per_round * result.rounds)} of training, {1000 * per_round:.0f} ms a round; "
+        f"{up:.1f} MB up, {down:.1f} MB down{f', {peer:.1f} MB between devices' if peer else ''}\n"
+        f"{folder}" + ("" if result.group else f"\nTo see who trained when: python -m bench timeline {folder}")
     )

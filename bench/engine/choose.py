@@ -9,8 +9,8 @@ from torch import nn
 from bench import compiled
 from bench.engine import structure
 from bench.engine.base import Engine
-from bench.engine.cohort import Cohort, stack_size
 from bench.engine.eager import Eager
+from bench.engine.vmap import Vmap, stack_size
 from bench.errors import UserError
 from bench.learning.batches import Batches
 from bench.learning.flat import Layout
@@ -37,15 +37,15 @@ def engine(name: str, module: nn.Module, layout: Layout, batches: Batches, work:
             return chain(module, layout, batches), "as asked"
         case "native":
             return native(module, layout, batches), "as asked"
-        case "cohort":
-            return Cohort(module, layout, batches), "as asked"
+        case "vmap":
+            return Vmap(module, layout, batches), "as asked"
     layers = structure.chain(module)
     if not isinstance(layers, str):
         return _fastest(module, layout, batches)
     if reason := _not_stacked(layout, batches, work):
         return Eager(module, layout, batches), f"no chain, since {layers}; {reason}"
     try:
-        made = Cohort(module, layout, batches)
+        made = Vmap(module, layout, batches)
     except UserError as error:
         return Eager(module, layout, batches), f"no chain, since {layers}; {_why(error)}"
     return made, f"no chain, since {layers}, but small enough to train {made.stack} devices at once"
@@ -97,5 +97,5 @@ def _not_stacked(layout: Layout, batches: Batches, work: Work) -> str | None:
 
 
 def _why(error: UserError) -> str:
-    """The reason in a refusal of engine=cohort."""
+    """The reason in a refusal of engine=vmap."""
     return str(error).partition(": ")[2].partition(". Take")[0]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from bench.errors import UserError, unknown
+from bench.output.keys import dotted
 from bench.record import Run
 
 FIRST = ("id", "folder", "status", "group", "algo", "dataset", "protocol", "scale", "seed")
-REPEATED = {"id", "group", "algo", "dataset", "partition", "protocol", "scale", "seed", "target", "model", "engine"}
+REPEATED = {
+    *("id", "group", "algo", "dataset", "partition", "protocol", "scale", "seed", "target", "model", "engine"),
+    "format",
+}
 
 
 def runs_frame(runs: Sequence[Run]) -> pd.DataFrame:
@@ -46,19 +50,13 @@ def chosen(table: pd.DataFrame, wanted: Mapping[str, Any], out: Path) -> pd.Data
 
 
 def _row(run: Run) -> dict[str, Any]:
-    row = {"id": run.id, "folder": str(run.folder), "status": run.status, **dict(_flat(run.config))}
-    for name, value in _flat(run.result or {}):
+    row = {"id": run.id, "folder": str(run.folder), "status": run.status, **_cells(run.config)}
+    for name, value in _cells(run.result.to_dict() if run.result else {}).items():
         if name not in REPEATED:
             row[f"result.{name}" if name in row else name] = value
     return row
 
 
-def _flat(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """algo: {name: fedprox, mu: 0.1} is algo = fedprox and algo.mu = 0.1, as on the command line."""
-    for key, value in node.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        elif key == "name" and prefix:
-            yield prefix[:-1], value
-        elif key != "_target_":
-            yield f"{prefix}{key}", tuple(value) if isinstance(value, list) else value  # can be grouped by
+def _cells(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Lists as tuples, which can be grouped by."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in dotted(node)}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.errors import UserError
+from bench.output.result import RunResult
 from bench.output.weights_and_biases import begin, has_key
 
 if TYPE_CHECKING:
@@ -47,12 +48,13 @@ def start(config: Mapping[str, Any], folder: Path) -> WandbLogger | None:
     return WandbLogger(experiment=run)
 
 
-def finish(logger: WandbLogger | None, result: Mapping[str, Any] | None) -> None:
+def finish(logger: WandbLogger | None, result: RunResult | None) -> None:
     """The summary is result.json, and one row of it a table; None: the run did not get that far."""
     if logger is None:
         return
     if result is not None:
-        row = {name: value for name, value in result.items() if not isinstance(value, dict | list)}
+        found = result.to_dict()
+        row = {name: value for name, value in found.items() if not isinstance(value, dict | list)}
         logger.log_table("results", columns=list(row), data=[list(row.values())])
-        logger.experiment.summary.update(dict(result))
+        logger.experiment.summary.update(found)
     logger.experiment.finish(exit_code=0 if result is not None else 1)

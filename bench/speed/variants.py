@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Schedule, Trained, Upload
 from bench.engine import choose
 from bench.engine.base import Engine, Trains
-from bench.engine.cohort import Cohort
 from bench.engine.eager import Eager
 from bench.engine.pool import Spread
 from bench.engine.process import Forked
 from bench.engine.site import Site
+from bench.engine.vmap import Vmap
 from bench.learning.batches import Batches
 from bench.learning.classifier import Classifier
 from bench.learning.evaluate import Evaluate
@@ -137,7 +137,7 @@ VARIANTS: dict[str, Callable[[Workload, Data], Round]] = {
     "eager": lambda load, data: federated(load, data, Eager, Algorithm()),
     "chain": lambda load, data: federated(load, data, choose.chain, Algorithm()),
     "native": lambda load, data: federated(load, data, choose.native, Algorithm()),
-    "cohort": lambda load, data: federated(load, data, Cohort, Algorithm()),
+    "vmap": lambda load, data: federated(load, data, Vmap, Algorithm()),
     "best": lambda load, data: federated(load, data, auto, Algorithm(), cores()),
     "best+drift": lambda load, data: federated(load, data, auto, Drift(), cores()),
     "floor": floor,

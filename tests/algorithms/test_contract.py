@@ -44,8 +44,8 @@ DOUBLE = ("model=custom", f"model.target={Path(__file__).with_name('double_modul
 SLOW = pytest.mark.slow
 # every engine keeps the whole contract; what runs always: float32 in the default engine, float64 in the general one
 FOR_CHAINS = ("chain",) if isinstance(compiled.library(), str) else ("native", "chain")
-ENGINES = (FOR_CHAINS[0], *(pytest.param(name, marks=SLOW) for name in (*FOR_CHAINS[1:], "eager", "cohort")))
-DOUBLES = ("eager", pytest.param("chain", marks=SLOW), pytest.param("cohort", marks=SLOW))
+ENGINES = (FOR_CHAINS[0], *(pytest.param(name, marks=SLOW) for name in (*FOR_CHAINS[1:], "eager", "vmap")))
+DOUBLES = ("eager", pytest.param("chain", marks=SLOW), pytest.param("vmap", marks=SLOW))
 ASYNCHRONOUS = ("asynchronous", "buffered", "buffered, with replacement")
 
 
@@ -73,7 +73,7 @@ def parts(request):
     """Assembles a run of an algorithm, with each engine that exists."""
 
     def assemble(name, *overrides, double=False):
-        own = double and request.param in ("eager", "cohort")  # a user's own module is no chain
+        own = double and request.param in ("eager", "vmap")  # a user's own module is no chain
         chosen = config(name, *(DOUBLE if own else ()), *overrides)
         engine = "chain" if double and request.param == "native" else request.param  # which has float32 alone
         chosen = {**chosen, "engine": {**chosen["engine"], "name": engine, "workers": 1}}

@@ -24,7 +24,7 @@ NAMES = {
     "devices=fast": ["Unknown device population 'fast'", "equal"],
     "engine=turbo": ["Unknown engine 'turbo'", "eager"],
     "logger=wandbb": ["Unknown logger", "wandb"],
-    "engine=vmap": ["Unknown engine 'vmap'", "cohort"],
+    "engine=cohort": ["Unknown engine 'cohort'", "vmap"],
     "round=3": ["Unknown key 'round'", "nearest: rounds"],
     "algo=fedprox algo.nu=1": ["Unknown field of algo=fedprox 'nu'", "choose from mu"],
     "algo.nu=1": ["algo=fedavg has no fields"],

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 import yaml
+from made_result import made_result
 
 from bench.errors import UserError
 from bench.record import COLUMNS, Record, read, read_all
@@ -75,12 +76,12 @@ def test_status_follows_the_life_of_a_run(tmp_path):
     assert read(record.folder).result is None
     again = Record.reopen(record.folder)
     assert read(record.folder).status == "running"
-    again.finish({"final_accuracy": 0.5, "loss": math.nan, "data": {"train": 3}})
+    again.finish(made_result(final_loss=math.nan, data={"train": 3}))
     again.close()
     run = read(record.folder)
     assert run.status == "finished"
-    assert run.result == {"final_accuracy": 0.5, "loss": None, "data": {"train": 3}}
-    assert json.loads((record.folder / "result.json").read_text()) == run.result
+    assert run.result == made_result(data={"train": 3})
+    assert json.loads((record.folder / "result.json").read_text()) == run.result.to_dict()
     assert not list(record.folder.glob("*.tmp"))
 
 
@@ -138,7 +139,7 @@ def test_finished_and_running_runs_cannot_be_reopened(tmp_path):
     record = Record.create(config(tmp_path))
     with pytest.raises(UserError, match="has not ended"):
         Record.reopen(record.folder)
-    record.finish({})
+    record.finish(made_result())
     record.close()
     with pytest.raises(UserError, match="finished already"):
         Record.reopen(record.folder)

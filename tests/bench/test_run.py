@@ -73,30 +73,30 @@ def test_the_result_says_what_was_done(tmp_path, capsys):
     result = run(config(tmp_path, "algo=fedavg", "target=0.15", "seed=4", "eval_every=2") | {"group": "g"})
     (found,) = read_all(tmp_path / "runs", group="g")
     assert found.status == "finished" and found.result == result
-    assert json.loads((found.folder / "result.json").read_text()) == result
+    assert json.loads((found.folder / "result.json").read_text()) == result.to_dict()
     rows = found.rows
     accuracy = [row["test_accuracy"] for row in rows]
     assert [t for t, value in enumerate(accuracy, 1) if not math.isnan(value)] == [2, 4, 6]
-    assert (result["algo"], result["dataset"], result["protocol"], result["seed"]) == ("fedavg", "digits", "none", 4)
-    assert result["final_accuracy"] == accuracy[-1]
-    assert result["best_accuracy"] == max(accuracy[1::2])
-    assert result["rounds"] == len(rows) == 6
+    assert (result.algo, result.dataset, result.protocol, result.seed) == ("fedavg", "digits", "none", 4)
+    assert result.final_accuracy == accuracy[-1]
+    assert result.best_accuracy == max(accuracy[1::2])
+    assert result.rounds == len(rows) == 6
     reached = next(t for t, value in enumerate(accuracy, 1) if value >= 0.15)
-    assert result["rounds_to_target"] == reached
+    assert result.rounds_to_target == reached
     seconds = [row["train_seconds"] for row in rows]
-    assert result["seconds_per_round"] == pytest.approx(sum(seconds) / 6)
-    assert result["seconds_to_target"] == pytest.approx(sum(seconds[:reached]))
+    assert result.seconds_per_round == pytest.approx(sum(seconds) / 6)
+    assert result.seconds_to_target == pytest.approx(sum(seconds[:reached]))
     # a synchronous round moves the model down to 3 devices and up again, 4 bytes a parameter
-    assert result["model"] == {"name": "mlp", "parameters": 4810}
-    assert result["upload_bytes"] == result["download_bytes"] == 6 * 3 * 4 * 4810
-    assert result["peer_bytes"] == 0
-    assert result["gradient_evaluations"] == rows[-1]["gradient_evaluations"] > 0
-    assert result["data"].keys() >= {"source", "train", "test", "classes", "clients"}
-    assert len(result["weights_sha256"]) == 64
-    assert result["versions"].keys() == {"python", "torch", "pytorch_lightning", "numpy", "fedbench"}
-    assert "git_revision" in result
+    assert result.model == {"name": "mlp", "parameters": 4810}
+    assert result.upload_bytes == result.download_bytes == 6 * 3 * 4 * 4810
+    assert result.peer_bytes == 0
+    assert result.gradient_evaluations == rows[-1]["gradient_evaluations"] > 0
+    assert result.data.keys() >= {"source", "train", "test", "classes", "clients"}
+    assert len(result.weights_sha256) == 64
+    assert result.versions.keys() == {"python", "torch", "pytorch_lightning", "numpy", "fedbench"}
+    assert result.git_revision == facts.git_revision()
     out, err = capsys.readouterr()
-    assert "4,810 parameters" in out and f"engine     {result['engine']} (" in out
+    assert "4,810 parameters" in out and f"engine     {result.engine} (" in out
     assert "schedule   synchronous, 3 of 6 clients a round" in out
     last = out.splitlines()
     assert last[-1] == str(found.folder)
@@ -111,15 +111,15 @@ def test_an_asynchronous_run_says_what_a_round_is(tmp_path, capsys):
 
 def test_a_missed_target_is_null_and_never(tmp_path, capsys):
     result = run(config(tmp_path, "rounds=1", "target=0.99"))
-    assert result["rounds_to_target"] is None and result["seconds_to_target"] is None
+    assert result.rounds_to_target is None and result.seconds_to_target is None
     assert "target 99 % never" in capsys.readouterr().out
 
 
 def test_virtual_time_ends_a_run(tmp_path):
     whole = run(config(tmp_path, "algo=fedasync"))
-    short = run(config(tmp_path, "algo=fedasync", f"virtual_seconds={whole['virtual_seconds'] / 2}"))
-    assert short["rounds"] < whole["rounds"]
-    assert short["virtual_seconds"] == whole["virtual_seconds"] / 2
+    short = run(config(tmp_path, "algo=fedasync", f"virtual_seconds={whole.virtual_seconds / 2}"))
+    assert short.rounds < whole.rounds
+    assert short.virtual_seconds == whole.virtual_seconds / 2
 
 
 @pytest.mark.parametrize("algo", ["fedavg", "scaffold", "fedasync"])
@@ -136,7 +136,7 @@ def test_an_interrupted_run_is_readable_and_resumes_to_the_same_end(tmp_path, mo
     assert f"python bench.py resume={stopped.folder}" in capfd.readouterr().out
     assert [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)] == before
     result = run(stopped.config, resume=stopped.folder)
-    assert result["weights_sha256"] == whole["weights_sha256"]
+    assert result.weights_sha256 == whole.weights_sha256
     (reference,) = read_all(tmp_path / "whole" / "runs")
     assert without_times(read(stopped.folder).rows) == without_times(reference.rows)
     assert len(read_all(tmp_path / "runs")) == 1
@@ -154,7 +154,7 @@ def test_a_second_ctrl_c_stops_at_once_and_the_run_starts_over(tmp_path, monkeyp
         run(config(tmp_path))
     (stopped,) = read_all(tmp_path / "runs")
     assert len(stopped.rows) == 2 and not checkpoint_path(stopped.folder).exists()
-    assert run(stopped.config, resume=stopped.folder)["weights_sha256"] == whole["weights_sha256"]
+    assert run(stopped.config, resume=stopped.folder).weights_sha256 == whole.weights_sha256
     assert [row["round"] for row in read(stopped.folder).rows] == [1, 2, 3, 4, 5, 6]
 
 
@@ -164,7 +164,7 @@ def test_a_signal_in_the_last_round_leaves_a_finished_run_and_still_stops_its_ca
     with pytest.raises(KeyboardInterrupt):
         run(config(tmp_path))
     (found,) = read_all(tmp_path / "runs")
-    assert found.status == "finished" and found.result["rounds"] == 6
+    assert found.status == "finished" and found.result.rounds == 6
 
 
 @pytest.mark.parametrize("round", [3, 5])
@@ -223,11 +223,11 @@ def test_wandb_stays_offline_silent_and_inside_the_folder(tmp_path, monkeypatch,
     assert not list((tmp_path / "home").iterdir()) and not list((tmp_path / "here").iterdir())
     (found,) = read_all(tmp_path / "runs")
     (log,) = found.folder.glob(f"wandb/offline-run-*/run-{found.id}.wandb")
-    for text in (result["weights_sha256"], found.id, "many", "test_accuracy", "weights_sha256", "batch_size"):
+    for text in (result.weights_sha256, found.id, "many", "test_accuracy", "weights_sha256", "batch_size"):
         assert until(lambda text=text: text.encode() in log.read_bytes())  # W&B's process writes after the run's end
     (table,) = found.folder.glob("wandb/offline-run-*/files/media/table/results*.json")
     columns, (row,) = (json.loads(table.read_text())[key] for key in ("columns", "data"))
-    assert dict(zip(columns, row, strict=True))["final_accuracy"] == result["final_accuracy"]
+    assert dict(zip(columns, row, strict=True))["final_accuracy"] == result.final_accuracy
 
 
 def test_online_needs_a_key(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from made_result import made_result
 
 from bench.main import command, plan, store
 from bench.output.pictures import pyplot
@@ -70,7 +71,7 @@ def test_the_comparison_draws_means_and_intervals_of_the_runs(
         record = Record.create(config)
         for number, accuracy in enumerate(accuracies, start=1):
             record.append({"round": number, "test_accuracy": accuracy})
-        record.finish({"final_accuracy": accuracies[-1]})
+        record.finish(made_result(final_accuracy=accuracies[-1]))
         record.close()
     monkeypatch.setenv("MPLBACKEND", "agg")
     pyplot().close("all")  # the script draws on the figure that is open
@@ -92,7 +93,7 @@ def test_fedavgm_without_momentum_is_fedavg(tmp_path: Path) -> None:
         assert command([*keys, "rounds=2", "logger=none"]) == 0
     first, second = read_all(tmp_path / "runs")
     assert first.result and second.result
-    assert first.result["weights_sha256"] == second.result["weights_sha256"]
+    assert first.result.weights_sha256 == second.result.weights_sha256
 
 
 def test_an_example_is_an_option_only_inside_its_command() -> None:

@@ -107,7 +107,7 @@ def test_a_damaged_or_foreign_run_is_not_resumed(name, runs, refused):
 def test_what_is_not_damaged_is_resumed(runs):
     assert command(["resume=runs/stopped", "algo=fedavg", "lr=0.1", "model=mlp", "scale=auto"]) == 0
     result = read(runs / "stopped").result
-    assert result["weights_sha256"] == read(runs / "finished").result["weights_sha256"]
+    assert result.weights_sha256 == read(runs / "finished").result.weights_sha256
 
 
 def test_a_run_that_is_going_on_is_not_resumed(runs, refused):

@@ -25,16 +25,16 @@ def bench(*words):
 
 def test_fedavg_passes_80_percent_on_digits_within_20_rounds():
     run = bench("algo=fedavg", "dataset=digits", "rounds=20")
-    assert run.result["best_accuracy"] > 0.8
-    assert run.result["dataset"] == "digits"
-    assert run.result["protocol"] == "none"
+    assert run.result.best_accuracy > 0.8
+    assert run.result.dataset == "digits"
+    assert run.result.protocol == "none"
 
 
 def test_fedprox_without_its_term_is_fedavg_bit_for_bit():
     keys = ("rounds=5", "devices.rho=0.5", "momentum=0.5")
     prox, avg = bench("algo=fedprox", "algo.mu=0", *keys), bench("algo=fedavg", *keys)
-    assert prox.result["weights_sha256"] == avg.result["weights_sha256"]
-    assert bench("algo=fedprox", "algo.mu=1", *keys).result["weights_sha256"] != avg.result["weights_sha256"]
+    assert prox.result.weights_sha256 == avg.result.weights_sha256
+    assert bench("algo=fedprox", "algo.mu=1", *keys).result.weights_sha256 != avg.result.weights_sha256
 
 
 def test_fedasync_with_one_device_at_a_time_and_mixing_1_is_sequential_sgd():
@@ -73,9 +73,9 @@ def _twin(parts, lr):
 def test_every_method_sees_the_same_cohorts_stragglers_and_work():
     keys = ("rounds=4", "devices.rho=0.5", "epochs=3")
     runs = [bench(f"algo={name}", *keys) for name in ("fedavg", "fedprox", "scaffold", "fedlga")]
-    seen = {(str([row["gradient_evaluations"] for row in r.rows]), r.result["virtual_seconds"]) for r in runs}
+    seen = {(str([row["gradient_evaluations"] for row in r.rows]), r.result.virtual_seconds) for r in runs}
     assert len(seen) == 1
-    assert bench("algo=fedavg", *keys, "seed=1").result["virtual_seconds"] != runs[0].result["virtual_seconds"]
+    assert bench("algo=fedavg", *keys, "seed=1").result.virtual_seconds != runs[0].result.virtual_seconds
 
 
 def test_a_multirun_ends_with_a_table_and_a_picture(capsys):

@@ -65,7 +65,7 @@ def without_times(run):
 
 def kill_and_resume(setting, whole, out):
     reference = whole(setting)
-    seconds = reference.result["wall_seconds"]
+    seconds = reference.result.wall_seconds
     process = subprocess.Popen(
         [sys.executable, str(ROOT / "bench.py"), *words(setting, out)],
         stdout=subprocess.DEVNULL,
@@ -90,7 +90,7 @@ def kill_and_resume(setting, whole, out):
     assert without_times(killed) == without_times(reference)[: len(killed.rows)]
     assert command([f"resume={killed.folder}"]) == 0
     resumed = read(killed.folder)
-    assert resumed.result["weights_sha256"] == reference.result["weights_sha256"], f"killed after {moment} s"
+    assert resumed.result.weights_sha256 == reference.result.weights_sha256, f"killed after {moment} s"
     assert without_times(resumed) == without_times(reference), f"killed after {moment} s"
     timeline = [(run.folder / "timeline.csv").read_text() for run in (resumed, reference)]
     assert timeline[0] == timeline[1], f"killed after {moment} s"

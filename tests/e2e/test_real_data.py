@@ -13,10 +13,10 @@ SHORT = ["dataset=fmnist", "protocol=fedlga", "rounds=30", "local_unit=step", "l
 
 def test_fedlga_and_fedavg_learn_fashion_mnist_on_the_same_clients_and_stragglers():
     assert command(["-m", "algo=fedlga,fedavg", *SHORT, "logger=none"]) == 0
-    runs = {run.result["algo"]: run for run in read_all(Path("runs"))}
+    runs = {run.result.algo: run for run in read_all(Path("runs"))}
     for run in runs.values():
-        assert run.result["final_accuracy"] > 0.6
-        assert run.result["data"]["train"] == 60_000
-        assert run.result["protocol"] == "fedlga"
+        assert run.result.final_accuracy > 0.6
+        assert run.result.data["train"] == 60_000
+        assert run.result.protocol == "fedlga"
     for column in ("gradient_evaluations", "virtual_seconds", "bytes_up"):
         assert [r[column] for r in runs["fedlga"].rows] == [r[column] for r in runs["fedavg"].rows]

@@ -21,8 +21,8 @@ def test_every_protocol_runs_on_every_data_set_it_covers(protocol, dataset):
     keys = ["algo=fedavg", f"dataset={dataset}", f"protocol={protocol}", "scale=smoke", "dataset.source=synthetic"]
     assert command([*keys, "logger=none"]) == 0
     (run,) = read_all(Path("runs"))
-    assert run.result["protocol"] == protocol
-    assert run.result["scale"] == "smoke"
-    assert run.result["data"]["source"].startswith("synthetic")
-    assert run.result["data"]["test"] == 256
-    assert run.result["aggregations"] == 2
+    assert run.result.protocol == protocol
+    assert run.result.scale == "smoke"
+    assert run.result.data["source"].startswith("synthetic")
+    assert run.result.data["test"] == 256
+    assert run.result.aggregations == 2

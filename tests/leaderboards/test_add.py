@@ -162,7 +162,7 @@ def test_a_folder_of_runs_stands_for_the_finished_ones_in_it(finished, tmp_path)
     folder = finished(*TABLE_V)
     (finished(*TABLE_V, "seed=1") / "result.json").unlink()
     [(result, _)] = add([folder.parent], tmp_path / "results")
-    assert result.result["id"] == folder.name
+    assert result.result.id == folder.name
 
 
 def test_adding_again_changes_nothing_and_another_outcome_is_refused(finished, tmp_path):
@@ -206,6 +206,6 @@ def test_the_verb_says_what_was_added(finished, tmp_path, monkeypatch, capsys):
 
 def test_committed_results_are_readable_and_real():
     for result in results.committed():
-        assert "dirty" not in result.result["git_revision"]
-        assert "synthetic" not in result.result["data"]["source"].lower()
+        assert "dirty" not in result.result.git_revision
+        assert "synthetic" not in result.result.data["source"].lower()
         assert Path(results.FOLDER / f"{result.name}.json").stat().st_size < 100_000

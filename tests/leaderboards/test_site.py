@@ -125,7 +125,7 @@ def test_names_that_users_give_are_escaped_in_charts_and_details(tmp_path, monke
     monkeypatch.setattr(own, "layers", lambda protocol: TABLE_3)
     runs = made.table_vi({"fedavg": [3, 4], "fedlga": [2, 3]})
     for run in runs:
-        run.result["git_revision"] = EVIL
+        run.result.git_revision = EVIL
         run.config["algo"]["name"] = EVIL
         run.plan[0].differs[EVIL] = (1, 2)
     build(tmp_path, runs)

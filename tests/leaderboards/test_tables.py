@@ -83,7 +83,7 @@ def test_unfinished_runs_are_counted_not_shown():
 
 def test_peer_traffic_has_a_column_when_there_is_some():
     run = make()
-    run.result["peer_bytes"] = 5 * 2**20
+    run.result.peer_bytes = 5 * 2**20
     assert "MB peer" in leaderboard([run]) and row_of(leaderboard([run]), "fedavg").split()[-1] == "5.0"
 
 

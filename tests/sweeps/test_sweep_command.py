@@ -90,11 +90,11 @@ def test_a_trial_is_one_benchmark_record_of_the_sweeps_group():
     worker = Worker(chosen)
     assert worker.work() == 0
     runs = read_all(Path("runs"), "fedagg/equal_rate")
-    assert [run.config["lr"] for run in runs] == [0.01, 0.03] and all(run.result["rounds"] == 2 for run in runs)
+    assert [run.config["lr"] for run in runs] == [0.01, 0.03] and all(run.result.rounds == 2 for run in runs)
     assert runs[0].config["command"].startswith("python bench.py algo=fedavg dataset=mnist protocol=fedagg")
     trials = worker.queue.trials()
     assert [Path(trial.user_attrs[RECORD]) for trial in trials] == [run.folder.resolve() for run in runs]
-    assert [trial.value for trial in trials] == [run.result["final_accuracy"] for run in runs]
+    assert [trial.value for trial in trials] == [run.result.final_accuracy for run in runs]
 
 
 def test_a_stopped_trial_goes_on_from_its_checkpoint(monkeypatch):
@@ -118,7 +118,7 @@ def test_a_stopped_trial_goes_on_from_its_checkpoint(monkeypatch):
     assert len(kept) == 4
     assert Worker(chosen).work() == 0
     (run,) = read_all(Path("runs"))
-    assert run.result["rounds"] == 6 and (run.folder / "metrics.csv").read_text().splitlines()[:4] == kept
+    assert run.result.rounds == 6 and (run.folder / "metrics.csv").read_text().splitlines()[:4] == kept
 
 
 def test_a_diverged_run_is_a_finished_trial_that_never_reached_the_target():
@@ -238,7 +238,7 @@ def test_ctrl_c_ends_cleanly_and_the_repeated_command_goes_on():
     second = run_command(*words, stdout=subprocess.PIPE)
     out = second.communicate(timeout=120)[0]
     assert second.returncode == 0 and "1/1 finished" in out
-    assert [run.result["rounds"] for run in read_all(Path("runs"))] == [60]
+    assert [run.result.rounds for run in read_all(Path("runs"))] == [60]
 
 
 @pytest.mark.slow

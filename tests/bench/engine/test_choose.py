@@ -85,7 +85,7 @@ def test_what_is_not_in_single_precision_is_left_to_the_chain():
 
 def test_small_models_that_are_no_chain_are_stacked():
     found, why = chosen("auto", normalised(), (64,))
-    assert found.name == "cohort"
+    assert found.name == "vmap"
     assert "it contains GroupNorm(4, 32" in why
     assert "64 devices at once" in why
 
@@ -116,7 +116,7 @@ def test_a_chain_of_what_is_none_is_refused_with_the_reason():
         chosen("chain", nn.Sequential(deep.Block(3, 4, 1), nn.Flatten(), nn.Linear(1024, 10)), (3, 16, 16))
 
 
-@pytest.mark.parametrize("name", ["eager", "chain", "cohort"])
+@pytest.mark.parametrize("name", ["eager", "chain", "vmap"])
 def test_what_is_asked_for_is_taken(name):
     found, why = chosen(name, mlp(), (64,), Work(together=1, steps=1))
     assert (found.name, why) == (name, "as asked")
@@ -128,8 +128,8 @@ def test_the_choice_is_printed_and_recorded_and_a_replay_keeps_it(capsys, monkey
     (run,) = read_all(Path("runs"))
     name = run.config["engine"]["name"]
     assert name in ("native", "chain")
-    assert line == f"engine     {name} ({run.result['engine_why']})"
-    assert run.result["engine"] == name
+    assert line == f"engine     {name} ({run.result.engine_why})"
+    assert run.result.engine == name
     asked = []
     whole = choose.engine
     monkeypatch.setattr(choose, "engine", lambda name, *rest: asked.append(name) or whole(name, *rest))
@@ -142,11 +142,11 @@ def test_a_resumed_run_goes_on_with_its_engine_whatever_auto_would_say_now(capsy
     assert command(["rounds=2", "clients=4", "cohort=2", "engine=eager", "logger=none"]) == 0
     (run,) = read_all(Path("runs"))
     (run.folder / "result.json").unlink()
-    for given in ("engine=cohort", "engine=chain"):
+    for given in ("engine=vmap", "engine=chain"):
         assert command([f"resume={run.folder}", given]) == 2
         assert "was run with engine=eager" in capsys.readouterr().err
     assert command([f"resume={run.folder}", "engine=auto"]) == 0
     (again,) = read_all(Path("runs"))
-    assert again.result["engine"] == "eager"
-    assert again.result["weights_sha256"] == run.result["weights_sha256"]
+    assert again.result.engine == "eager"
+    assert again.result.weights_sha256 == run.result.weights_sha256
     assert yaml.safe_load((run.folder / "config.yaml").read_text())["engine"]["name"] == "eager"

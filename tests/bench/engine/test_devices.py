@@ -57,7 +57,7 @@ def test_an_algorithm_stays_on_the_device_it_is_given(name):
     assert {tensor.device.type for tensor in found} == {"cpu"}
 
 
-@pytest.mark.parametrize("engine", ["eager", "chain", "cohort"])
+@pytest.mark.parametrize("engine", ["eager", "chain", "vmap"])
 @pytest.mark.parametrize("keys", [("algo=fedsam",), ("algo=mimelite",), ("algo=scaffold", "aggregation=arrived")])
 def test_an_engine_stays_on_the_device_of_its_model(engine, keys):
     found = run_elsewhere(build(config(*keys, f"engine={engine}", "momentum=0.5", "weight_decay=0.01")))

@@ -29,7 +29,7 @@ def test_scalar_loss_trains_alike_and_the_record_says_so(tmp_path: Path) -> None
     assert command(KEYS) == 0
     (run,) = read_all(tmp_path / "runs")
     assert run.result
-    assert run.result["model"] == {"name": f"{tmp_path}/net.py:Net", "parameters": 4810, "loss": "scalar"}
+    assert run.result.model == {"name": f"{tmp_path}/net.py:Net", "parameters": 4810, "loss": "scalar"}
     assert run.config["model"] == {"name": "custom", "target": f"{tmp_path}/net.py:Net", "args": {}}
 
 
@@ -131,7 +131,7 @@ def test_resume_of_a_run_with_a_module_of_ones_own(tmp_path: Path, capsys: pytes
     (run.folder / "result.json").unlink()
     assert command([f"resume={run.folder}", "model=custom", "model.target=net.py:Net"]) == 0
     (again,) = read_all(tmp_path / "runs")
-    assert run.result and again.result and run.result["weights_sha256"] == again.result["weights_sha256"]
+    assert run.result and again.result and run.result.weights_sha256 == again.result.weights_sha256
     (run.folder / "result.json").unlink()
     assert command([f"resume={run.folder}", "model=custom", "model.target=nit.py:Net"]) == 2
     assert "was run with model.target=" in capsys.readouterr().err

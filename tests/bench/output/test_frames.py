@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from made_result import made_result
 
 from bench.errors import UserError
 from bench.record import Record, load
@@ -22,7 +23,8 @@ def make(out, algo, seed, accuracies, result=True, **fields):
         record.append({"round": number, "test_accuracy": accuracy})
     if result:
         done = {"id": record.folder.name, "algo": algo, "rounds": len(accuracies), "final_accuracy": accuracies[-1]}
-        record.finish({**done, "model": {"name": "mlp", "parameters": 4810}, "data": {"source": "bundled"}})
+        facts = {"model": {"name": "mlp", "parameters": 4810}, "data": {"source": "bundled"}}
+        record.finish(made_result(**done, **facts))
     record.close()
     return record.folder
 

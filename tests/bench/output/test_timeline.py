@@ -23,7 +23,7 @@ def test_a_runs_jobs_are_logged_and_drawn(capsys):
         assert times == sorted(times)
     ends = _aggregations(jobs)
     assert ends == sorted(ends)
-    assert ends[-1] <= run.result["virtual_seconds"]
+    assert ends[-1] <= run.result.virtual_seconds
     assert main(["timeline", str(run.folder)]) == 0
     assert (run.folder / "timeline.png").stat().st_size > 5_000
     assert "6 devices" in capsys.readouterr().out

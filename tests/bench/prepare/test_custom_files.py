@@ -80,7 +80,7 @@ def test_the_record_names_file_and_class_and_what_was_typed(tmp_path: Path) -> N
     (run,) = read_all(tmp_path / "runs")
     assert run.config["algo"] == {"name": "half", "_target_": f"{tmp_path}/half.py:Half", "share": 0.25}
     assert run.config["command"] == "python bench.py " + " ".join(typed)
-    assert run.result and run.result["algo"] == "half" and run.folder.name.split("-")[2] == "half"
+    assert run.result and run.result.algo == "half" and run.folder.name.split("-")[2] == "half"
 
 
 def test_one_command_mixes_files_and_names() -> None:
@@ -129,7 +129,7 @@ def test_resume_loads_the_file_again_from_any_folder(
     monkeypatch.chdir(elsewhere)
     assert command([f"resume={run.folder}", "algo=../half.py"]) == 0
     (again,) = read_all(tmp_path / "there")
-    assert run.result and again.result and again.result["weights_sha256"] == run.result["weights_sha256"]
+    assert run.result and again.result and again.result.weights_sha256 == run.result.weights_sha256
     (run.folder / "result.json").unlink()
     (tmp_path / "half.py").write_text(ALGO.replace("share", "part"))
     assert command([f"resume={run.folder}"]) == 2

@@ -113,9 +113,9 @@ def test_a_long_run_says_so_and_a_short_one_is_quiet(tmp_path, monkeypatch, caps
     assert line + "scale=cpu takes about 9 min\n" in capsys.readouterr().out
     run(made)
     assert "forecast" not in capsys.readouterr().out
-    seconds = sorted(found.result["forecast"]["seconds"] for found in read_all(tmp_path))
+    seconds = sorted(found.result.forecast["seconds"] for found in read_all(tmp_path))
     assert seconds == [59.0, 25000.0]
-    assert all(found.result["peak_memory_bytes"] > 1e8 for found in read_all(tmp_path))
+    assert all(found.result.peak_memory_bytes > 1e8 for found in read_all(tmp_path))
 
 
 def test_a_resumed_run_goes_by_what_was_found_when_it_began(tmp_path, monkeypatch, capsys):
@@ -129,7 +129,7 @@ def test_a_resumed_run_goes_by_what_was_found_when_it_began(tmp_path, monkeypatc
     capsys.readouterr()
     result = run(stopped.config, resume=stopped.folder)
     assert "about 2.2 h for the rest of it" in capsys.readouterr().out
-    assert result["forecast"]["seconds"] == 8000.0
+    assert result.forecast["seconds"] == 8000.0
 
 
 def begun(rounds, seconds):

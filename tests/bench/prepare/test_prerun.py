@@ -79,16 +79,16 @@ def test_traces_are_mapped_from_a_file_in_the_runs_folder(tmp_path, made):
 def test_the_record_says_what_the_pre_run_cost(tmp_path):
     result = run(config(tmp_path / "runs"))
     plain = run(config(tmp_path / "runs", algo=["algo=fedavg"]))
-    cost = result["prerun"]
+    cost = result.prerun
     assert cost.pop("seconds") > 0
     assert cost == {
-        "gradient_evaluations": plain["gradient_evaluations"],
-        "bytes_up": plain["upload_bytes"],
-        "bytes_down": plain["download_bytes"],
-        "virtual_seconds": plain["virtual_seconds"],
+        "gradient_evaluations": plain.gradient_evaluations,
+        "bytes_up": plain.upload_bytes,
+        "bytes_down": plain.download_bytes,
+        "virtual_seconds": plain.virtual_seconds,
         "disk_bytes": 4 * 4 * TRACE,
     }
-    assert plain["prerun"] is None
+    assert plain.prerun is None
     assert [file.name for file in tmp_path.iterdir()] == ["runs"]
     assert not list(tmp_path.rglob("prerun.bin*"))  # nobody needs it any more
 
@@ -100,9 +100,9 @@ def test_a_resumed_run_uses_the_traces_it_has_and_ends_bit_for_bit_the_same(tmp_
     assert len(made) == 2
     result = run(found.config, resume=found.folder)
     assert len(made) == 2
-    assert result["prerun"] == cost
-    assert result["weights_sha256"] == whole["weights_sha256"]
-    assert result["gradient_evaluations"] == whole["gradient_evaluations"]
+    assert result.prerun == cost
+    assert result.weights_sha256 == whole.weights_sha256
+    assert result.gradient_evaluations == whole.gradient_evaluations
 
 
 def cut(folder):
@@ -127,7 +127,7 @@ def test_traces_that_are_not_whole_are_made_again(tmp_path, monkeypatch, made, d
     damage(found.folder)
     result = run(found.config, resume=found.folder)
     assert len(made) == 2
-    assert result["weights_sha256"] == run(config(tmp_path / "whole"))["weights_sha256"]
+    assert result.weights_sha256 == run(config(tmp_path / "whole")).weights_sha256
 
 
 def test_a_run_that_is_stopped_in_its_pre_run_resumes(tmp_path, monkeypatch, made, capsys):
@@ -136,7 +136,7 @@ def test_a_run_that_is_stopped_in_its_pre_run_resumes(tmp_path, monkeypatch, mad
     assert not (found.folder / "prerun.bin").exists()
     result = run(found.config, resume=found.folder)
     assert len(made) == 2
-    assert result["weights_sha256"] == run(config(tmp_path / "whole"))["weights_sha256"]
+    assert result.weights_sha256 == run(config(tmp_path / "whole")).weights_sha256
 
 
 def test_replay_makes_the_pre_run_itself_and_leaves_nothing(tmp_path, made, capsys):

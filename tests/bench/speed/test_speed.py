@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from algorithms.base import Algorithm
-from bench.engine.cohort import Cohort
 from bench.engine.eager import Eager
+from bench.engine.vmap import Vmap
 from bench.errors import UserError
 from bench.speed import baselines, command, growth, processes, variants, work
 from bench.speed.processes import Own
@@ -175,10 +175,10 @@ def test_the_peers_file_imports_nothing_of_fedbench():
     assert not {name.partition(".")[0] for name in names} & {"bench", "algorithms", "datamodules"}
 
 
-def test_the_cohort_variant_is_the_cohort_engine():
+def test_the_vmap_variant_is_the_vmap_engine():
     made = []
     monitor = variants.federated(
-        TINY["dense"], Data(TINY["dense"]), lambda *parts: made.append(Cohort(*parts)) or made[0], Algorithm()
+        TINY["dense"], Data(TINY["dense"]), lambda *parts: made.append(Vmap(*parts)) or made[0], Algorithm()
     )
     monitor()
-    assert made[0].name == "cohort"
+    assert made[0].name == "vmap"

@@ -29,10 +29,10 @@ MOST = 64  # devices in a stack
 NUMBERS = 2**19  # in the models, and in the inputs, of a stack
 
 
-class Cohort(Engine):
+class Vmap(Engine):
     """Any module whose losses are per sample and whose training step vmap can take."""
 
-    name = "cohort"
+    name = "vmap"
 
     def __init__(self, module: nn.Module, layout: Layout, batches: Batches) -> None:
         super().__init__(module, layout, batches)
@@ -43,7 +43,7 @@ class Cohort(Engine):
         self.stack = stack_size(layout, batches)
         self.lanes = min(self.stack, 64 // trainable(module)[0].element_size())
         if reason := self._refusal():
-            raise UserError(f"engine=cohort cannot train this model: {reason}. Take engine=eager, which trains any.")
+            raise UserError(f"engine=vmap cannot train this model: {reason}. Take engine=eager, which trains any.")
 
     def epoch(self, group: Group, epoch: int, rule: LocalRule, fed: Fed) -> None:
         for places in self._stacks(group, epoch):
@@ -130,7 +130,7 @@ class _End:
 class _Stack:
     """Devices at their places. One that has taken its last step is trained on, but what it was then counts."""
 
-    def __init__(self, group: Group, epoch: int, places: list[int | None], engine: Cohort) -> None:
+    def __init__(self, group: Group, epoch: int, places: list[int | None], engine: Vmap) -> None:
         self.group, self.batches, self.width = group, engine.batches, engine.batches.batch_size
         self.places = {k: place for place, k in enumerate(places) if k is not None}
         filler = next(iter(self.places))

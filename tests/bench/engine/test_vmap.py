@@ -1,4 +1,4 @@
-"""engine=cohort against engine=eager: the same local training, and bits that do not depend on a device's company."""
+"""engine=vmap against engine=eager: the same local training, and bits that do not depend on a device's company."""
 
 from dataclasses import dataclass, replace
 
@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from algorithms.base import Algorithm, Fed, LocalRule, Schedule, Upload
-from bench.engine.cohort import Cohort
 from bench.engine.eager import Eager
+from bench.engine.vmap import Vmap
 from bench.errors import UserError
 from bench.learning.batches import Batches
 from bench.learning.flat import Layout, trainable
@@ -107,7 +107,7 @@ def run(loop):
     ],
 )
 def test_every_term_and_need_is_what_eager_gives(algo, more):
-    there, here = (run(federation(engine, algo, **more)) for engine in (Eager, Cohort))
+    there, here = (run(federation(engine, algo, **more)) for engine in (Eager, Vmap))
     assert here.keys() == there.keys()
     for name, value in there.items():
         torch.testing.assert_close(here[name], value, rtol=1e-10, atol=1e-12, msg=lambda text: f"{name}: {text}")  # noqa: B023
@@ -115,7 +115,7 @@ def test_every_term_and_need_is_what_eager_gives(algo, more):
 
 def test_fifty_steps_in_float32_stay_within_5e_6_of_eager():
     """17 epochs of up to three steps, once; a GroupNorm of few values amplifies rounding from there on."""
-    loops = [federation(engine, Algorithm(), dtype=torch.float32, epochs=17) for engine in (Eager, Cohort)]
+    loops = [federation(engine, Algorithm(), dtype=torch.float32, epochs=17) for engine in (Eager, Vmap)]
     start = loops[0].server["w"].clone()
     for loop in loops:
         loop.advance()
@@ -131,7 +131,7 @@ def test_fifty_steps_of_every_algorithm_stay_within_2e_5_of_eager(name):
     store()
     small = ["dataset=digits", "clients=6", "cohort=3", "rounds=2", "epochs=25", "local_unit=step", "batch_size=20"]
     found = []
-    for engine in ("eager", "cohort"):
+    for engine in ("eager", "vmap"):
         keys = [f"algo={name}", f"engine={engine}", "devices.rho=0.5", "test_samples=8", *small]
         loop = build(plan(keys, multirun=False)[0]).loop
         rows = [loop.advance() for _ in range(2)]
@@ -146,9 +146,7 @@ def test_fifty_steps_of_every_algorithm_stay_within_2e_5_of_eager(name):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_device_gets_the_same_bits_in_any_company(dtype):
     algo = Terms(sam=0.05)
-    whole, single, threes = (
-        run(federation(Cohort, algo, dtype=dtype, batch=batch, momentum=0.9)) for batch in (8, 1, 3)
-    )
+    whole, single, threes = (run(federation(Vmap, algo, dtype=dtype, batch=batch, momentum=0.9)) for batch in (8, 1, 3))
     for name, value in whole.items():
         if not name.startswith("trace"):
             assert torch.equal(single[name], value), name
@@ -170,7 +168,7 @@ def test_all_places_that_a_device_may_get_give_it_the_same_bits(shape, net, batc
     layout = Layout(module)
     x, y = torch.randn(40, *shape, generator=torch.Generator().manual_seed(0)).to(dtype), torch.arange(40) % 3
     batches = Batches(x, y, [np.arange(13)] * 80, lambda x: x, batch_size=batch_size, classes=3, seed=0)
-    engine, fed = Cohort(module, layout, batches), _fed(layout)
+    engine, fed = Vmap(module, layout, batches), _fed(layout)
     assert engine.stack == 64
     client, count = 3, 3
     w = layout.rows(layout.flatten(trainable(module)).expand(60, -1))
@@ -207,7 +205,7 @@ def test_augmentation_draws_what_eager_draws():
     def shaken(x, rng):
         return x + torch.from_numpy(rng.standard_normal(x.shape))
 
-    there, here = (run(federation(engine, Algorithm(), augment=shaken))["w"] for engine in (Eager, Cohort))
+    there, here = (run(federation(engine, Algorithm(), augment=shaken))["w"] for engine in (Eager, Vmap))
     torch.testing.assert_close(here, there, rtol=1e-10, atol=1e-12)
 
 
@@ -228,7 +226,7 @@ def test_a_residual_network_of_convolutions_is_what_eager_gives():
         rules = Rules(Schedule(2, 2), rounds=1)
         return run(FederatedLoop(Algorithm(), fed, engine, Devices(2, 0), rules, w0))["w"]
 
-    torch.testing.assert_close(gradient(Cohort), gradient(Eager), rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(gradient(Vmap), gradient(Eager), rtol=1e-10, atol=1e-12)
 
 
 class Centred(Wrapped):
@@ -260,10 +258,10 @@ class Branching(Wrapped):
 )
 def test_what_vmap_cannot_train_is_refused_with_the_engine_that_can(module, words):
     with pytest.raises(UserError) as refusal:
-        federation(Cohort, Algorithm(), module)
+        federation(Vmap, Algorithm(), module)
     assert words in str(refusal.value)
     assert "engine=eager" in str(refusal.value)
 
 
 def test_dropout_that_drops_nothing_is_no_reason_to_refuse():
-    federation(Cohort, Algorithm(), Wrapped(nn.Sequential(nn.Dropout(0.0), nn.Linear(5, 3)))).advance()
+    federation(Vmap, Algorithm(), Wrapped(nn.Sequential(nn.Dropout(0.0), nn.Linear(5, 3)))).advance()
