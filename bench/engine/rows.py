@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from bench.engine.kernel import Vector
+from bench.engine.kernel import Vector, add_up
 from bench.engine.rates import Rates
 from bench.engine.stack import Linear, Stack
 
@@ -38,11 +38,7 @@ def take(rows: Rows, rates: Rates, columns: dict[str, Tensor], y: Tensor, weight
         return losses
     if rates.sam:
         g = _climbed(rows, rates.sam, g, y, weight)
-    for name in rates.sums:
-        if name == "last_gradient":
-            torch._foreach_copy_(rows.parts[name], g)
-        else:
-            torch._foreach_add_(rows.parts[name], g)
+    add_up({name: rows.parts[name] for name in rates.sums}, g)
     momentum = "m" in rows.flat
     if momentum:
         rows.flat["m"].mul_(rates.momentum)

@@ -84,7 +84,7 @@ def test_a_form_that_is_asked_for_is_used(form, kind, monkeypatch):
     """So that the test above tests three."""
     force(monkeypatch, form)
     module, layout, batches = federation(flat_after(uneven(), (3, 11, 9)), (3, 11, 9), [6])
-    steps = Convolutional(module, layout, batches).steps
+    steps = Convolutional(module, layout, batches).layers
     assert [type(s) for s in steps if isinstance(s, Columns | Spectral | Torch)] == [kind, kind]
 
 
@@ -159,7 +159,7 @@ def test_relu_waits_for_the_pooling():
 def test_the_form_of_a_convolution_follows_from_its_sizes(name, shape, batch, forms):
     keys = {"dropout": 0.0, "channels": [64, 128], "hidden": [8, 8]}
     net = models.build({"name": name, "width": 1.0, **keys}, shape, CLASSES, stream(0, "init"))
-    steps = Convolutional(*federation(net, shape, [2], batch_size=batch, dtype=torch.float32)).steps
+    steps = Convolutional(*federation(net, shape, [2], batch_size=batch, dtype=torch.float32)).layers
     assert [type(step) for step in steps if isinstance(step, Columns | Spectral | Torch)] == forms
 
 
