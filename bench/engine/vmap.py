@@ -47,7 +47,7 @@ class Vmap(Engine):
 
     def epoch(self, group: Group, epoch: int, rule: LocalRule, fed: Fed) -> None:
         for places in self._stacks(group, epoch):
-            stack = _Stack(group, epoch, places, self)
+            stack = _DeviceStack(group, epoch, places, self)
             self._train(stack, kernel.row_terms(rule, stack.rows, fed.lr, group.w), fed)
 
     def gradient(self, w: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
@@ -64,7 +64,7 @@ class Vmap(Engine):
             lanes = (waiting[place % self.lanes] for place in range(self.stack))
             yield [lane.pop() if lane else None for lane in lanes]
 
-    def _train(self, stack: _Stack, t: kernel.Terms, fed: Fed) -> None:
+    def _train(self, stack: _DeviceStack, t: kernel.Terms, fed: Fed) -> None:
         for number in range(stack.steps):
             x, y, weight = stack.load(number)
             g, loss = self.many(stack.w, x, y, weight)
@@ -128,7 +128,7 @@ class _End:
     rows: Tensor
 
 
-class _Stack:
+class _DeviceStack:
     """Devices at their places. One that has taken its last step is trained on, but what it was then counts."""
 
     def __init__(self, group: Group, epoch: int, places: list[int | None], engine: Vmap) -> None:
