@@ -7,10 +7,10 @@ import itertools
 from torch import Tensor, nn
 
 from algorithms.base import Fed, LocalRule
+from bench.engine.affine import AffineRule
 from bench.engine.base import Engine, Group
 from bench.engine.crowd import Crowd
 from bench.engine.lone import Lone
-from bench.engine.rates import Rates
 from bench.engine.stack import Linear
 from bench.engine.structure import chain
 from bench.learning.batches import Batches
@@ -35,12 +35,12 @@ class Dense(Engine):
         self.large = heavy and not self.crowd.thin
 
     def epoch(self, group: Group, epoch: int, rule: LocalRule, fed: Fed) -> None:
-        rates = Rates(group, rule, fed)
-        if self.large and not rates.gradient:
+        affine = AffineRule(group, rule, fed)
+        if self.large and not affine.gradient:
             for k in group.active(epoch):
-                self.lone.device(group, epoch, rates, k)
+                self.lone.device(group, epoch, affine, k)
         else:
-            self.crowd.epoch(group, epoch, rates)
+            self.crowd.epoch(group, epoch, affine)
 
     def gradient(self, w: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         return self.crowd.gradient(w, index)

@@ -82,12 +82,29 @@ def first_form(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def upgrade_checkpoint(state: dict[str, Any], number: int) -> dict[str, Any]:
-    """The state of a loop (bench/simulation/snapshot.py) that a checkpoint of this format holds."""
+    """The state of a loop (bench/simulation/loop.py) that a checkpoint of this format holds."""
     if number < 2:
-        for job in state["arrived"]:
-            result = job["result"]
-            result["effective_steps"] = result.pop("units")
+        for job in (*state["jobs"], *state["arrived"]):
+            job["number"], job["trainable"] = job.pop("dispatch"), job.pop("started")
+            job["learned"] = _learned(job.pop("result"))
     return state
+
+
+def _learned(result: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """What a job had learned in the first format: numbers and vectors of its own, now a row of a table."""
+    if result is None:
+        return None
+    delta = result["delta"]
+    names = {"steps": "steps", "effective_steps": "units", "lr_sum": "lr_sum", "loss": "loss"}
+    return {
+        "delta": delta[None],
+        "extra": {name: value[None] for name, value in result["extra"].items()},
+        "memory": {},
+        "gradient": None,
+        "end": None,
+        **{new: delta.new_tensor([result[old]]) for new, old in names.items()},
+        "evaluations": delta.new_tensor([result["evaluations"]]).long(),
+    }
 
 
 def readable(number: Any, path: object) -> int:

@@ -28,9 +28,9 @@ class Rules:
     on_divergence: str = "stop"
     batch: int | None = None  # most jobs trained in one engine call
 
-    def jobs_per_call(self, size: int, places: int) -> int:
-        """How many jobs of `size` numbers are trained in one call; at a time, the engine computes `places` parts."""
-        return self.batch or max(1, min(2048, 2**25 // (size * places))) * places
+    def jobs_per_call(self, size: int, parallel_parts: int) -> int:
+        """How many jobs of `size` numbers are trained in one call; at a time, the engine computes `parallel_parts`."""
+        return self.batch or max(1, min(2048, 2**25 // (size * parallel_parts))) * parallel_parts
 
 
 def rules(config: Mapping[str, Any], algo: Algorithm, fed: Fed) -> Rules:

@@ -35,7 +35,7 @@ class Learning(Protocol):
 class Training:
     def __init__(self, algo: Algorithm, fed: Fed, engine: Trains, rules: Rules, w0: Tensor) -> None:
         self.algo, self.fed, self.engine, self.rules = algo, fed, engine, rules
-        self.jobs_per_call = rules.jobs_per_call(w0.numel(), engine.places)
+        self.jobs_per_call = rules.jobs_per_call(w0.numel(), engine.parallel_parts)
         self.personal = engine.layout.part(algo.personal)  # [P]: the part of w that stays on the device
         # aggregation=cached: the devices' last models, and the versions they were made from
         self.cache = Memory({"w": w0, "version": w0.new_zeros(())}, fed.clients)

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from algorithms.base import Schedule
-from bench.engine import count
 from bench.main import plan, store
+from bench.prepare import count
 from bench.simulation.schedule import Rules
 
 LARGE, SMALL = 10**7, 10
