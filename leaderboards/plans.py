@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from leaderboards.ledger import Claim
-from sweeps.plan import Run, Sweep, sweeps
+from sweeps.plan import PlannedRun, Sweep, sweeps
 
 TESTBED = (
     "measured on a testbed of Jetson boards over Wi-Fi at three distances, which is not here; devices=level1 to "
@@ -35,7 +35,7 @@ class Place:
     """A run of a sweep's plan."""
 
     sweep: Sweep
-    run: Run
+    run: PlannedRun
 
     @property
     def paper(self) -> str:

@@ -17,7 +17,7 @@ import yaml  # type: ignore[import-untyped]
 
 from bench.prepare.registry import classes
 from bench.prepare.resolve import options
-from sweeps.plan import Run, Sweep
+from sweeps.plan import PlannedRun, Sweep
 
 # milliseconds of CPU for one training step, and for each sample in it; width 1, the input size of the papers
 COSTS = {
@@ -38,7 +38,7 @@ def hours(sweep: Sweep, speed: float) -> float:
     return sum(seconds(run) for run in runs) * len(sweep.seeds) * speed / 3600
 
 
-def seconds(run: Run) -> float:
+def seconds(run: PlannedRun) -> float:
     """One run on the machine of COSTS; NaN where nobody timed its model, or its data set does not say its size."""
     words = dict(word.split("=", 1) for word in run.overrides)
     keys = _layers(words["protocol"], words["dataset"], words["scale"]) | words

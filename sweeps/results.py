@@ -7,17 +7,17 @@ import io
 import math
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState
 
 from bench.metrics import PLUS_MINUS, interval_text, missed_text
-from sweeps.plan import GOALS, Run, Sweep
+from sweeps.plan import GOALS, PlannedRun, Sweep
 from sweeps.queue import ERROR, JOB, RESULT
 
-Result = Mapping[str, Any]
+KeptResult = Mapping[str, Any]  # what of a run's result is in the database
 GOAL_WORDS = {
     "rounds_to_target": "fewest rounds to the target, then best accuracy",
     "final_accuracy": "highest final accuracy",
@@ -26,15 +26,14 @@ GOAL_WORDS = {
 
 
 @dataclass(frozen=True)
-class Row:
+class BestConfiguration:
     """One cell: its best configuration, over the seeds that are finished."""
 
     label: tuple[str, str, str]
-    overrides: tuple[str, ...]
     parameters: str  # what tells it from the cell's other configurations
     tried: int  # configurations with a result
     planned: int
-    results: tuple[Result, ...]  # one per seed
+    results: tuple[KeptResult, ...]  # one per seed
 
     def numbers(self, key: str) -> list[float | None]:
         return [None if result.get("diverged") else result.get(key) for result in self.results]
@@ -44,28 +43,31 @@ class Row:
         return sum(bool(result.get("diverged")) for result in self.results)
 
 
-def by_job(trials: Iterable[FrozenTrial]) -> dict[str, Result]:
+def by_job(trials: Iterable[FrozenTrial]) -> dict[str, KeptResult]:
     """The result of every finished job."""
     return {t.user_attrs[JOB]: t.user_attrs[RESULT] for t in trials if t.state == TrialState.COMPLETE}
 
 
-def rows(sweep: Sweep, finished: Mapping[str, Result]) -> list[Row]:
+def rows(sweep: Sweep, finished: Mapping[str, KeptResult]) -> list[BestConfiguration]:
     """One per cell that has a result, in the order of the sweep."""
     found = []
-    for label in dict.fromkeys(run.label for run in sweep.runs):
-        runs = [run for run in sweep.runs if run.label == label]
-        options = []
-        for run in runs:
-            jobs = (shlex.join([*run.overrides, f"seed={seed}"]) for seed in sweep.seeds)
-            options.append((run, tuple(finished[job] for job in jobs if job in finished)))
-        tried = [(run, results) for run, results in options if results]
+    for label, runs in sweep.grids.items():
+        of_seeds = [(run, tuple(result for _, result in _finished(run, sweep, finished))) for run in runs]
+        tried = [(run, results) for run, results in of_seeds if results]
         if tried:
             run, results = min(tried, key=lambda option: _rank(sweep.goal, option[1]))
-            found.append(Row(label, run.overrides, _parameters(run, runs), len(tried), len(runs), results))
+            found.append(BestConfiguration(label, _parameters(run, runs), len(tried), len(runs), results))
     return found
 
 
-def markdown(sweep: Sweep, table: Sequence[Row]) -> str:
+def _finished(run: PlannedRun, sweep: Sweep, finished: Mapping[str, KeptResult]) -> Iterator[tuple[int, KeptResult]]:
+    """The seeds of a run that have a result."""
+    for seed in sweep.seeds:
+        if (result := finished.get(shlex.join(run.words(seed)))) is not None:
+            yield seed, result
+
+
+def markdown(sweep: Sweep, table: Sequence[BestConfiguration]) -> str:
     """The table, then what to know of it."""
     target = {result["target"] for row in table for result in row.results}
     goal = f"{100 * next(iter(target)):g} %" if len(target) == 1 else "target"
@@ -81,32 +83,30 @@ def lines_of(cells: Sequence[Sequence[str]]) -> list[str]:
     return [text[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *text[1:]]
 
 
-def table_csv(sweep: Sweep, finished: Mapping[str, Result]) -> str:
+def table_csv(sweep: Sweep, finished: Mapping[str, KeptResult]) -> str:
     """Every finished run of every cell, for other programs."""
     keys = ("final_accuracy", "best_accuracy", "rounds_to_target", "seconds_per_round", "id")
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(["method", "dataset", "setting", "seed", *keys, "diverged", "command"])
     for run in sweep.runs:
-        for seed in sweep.seeds:
-            if (result := finished.get(shlex.join([*run.overrides, f"seed={seed}"]))) is not None:
-                values = ["never" if result.get(key) is None else result[key] for key in keys]
-                writer.writerow([*run.label, seed, *values, bool(result.get("diverged")), run.command(seed)])
+        for seed, result in _finished(run, sweep, finished):
+            values = ["never" if result.get(key) is None else result[key] for key in keys]
+            writer.writerow([*run.label, seed, *values, bool(result.get("diverged")), run.command(seed)])
     return buffer.getvalue()
 
 
-def failures(trials: Iterable[FrozenTrial], jobs: Iterable[str]) -> list[str]:
+def failures(sweep: Sweep, trials: Sequence[FrozenTrial]) -> list[str]:
     """A line for each kind of error of jobs that have no result: how often, the reason, the first command."""
-    trials = list(trials)
     done = {t.user_attrs.get(JOB) for t in trials if t.state != TrialState.FAIL}
     last = {t.user_attrs[JOB]: t for t in trials if t.state == TrialState.FAIL and JOB in t.user_attrs}
-    open_jobs = [job for job in jobs if job in last and job not in done]
+    open_jobs = [job for job in map(shlex.join, sweep.jobs) if job in last and job not in done]
     reasons = [last[job].user_attrs.get(ERROR, "its worker died, again and again") for job in open_jobs]
     first = dict(reversed(list(zip(reasons, open_jobs, strict=True))))
     return [f"{n} x {why}\n    first: python bench.py {first[why]}" for why, n in Counter(reasons).most_common()]
 
 
-def _rank(goal: str, results: Sequence[Result]) -> tuple[float, ...]:
+def _rank(goal: str, results: Sequence[KeptResult]) -> tuple[float, ...]:
     """Smaller is better: seeds without a number, then the mean, then accuracy where rounds are equal."""
     values = [None if result.get("diverged") else result[goal] for result in results]
     reached = [float(v) for v in values if v is not None]
@@ -116,12 +116,12 @@ def _rank(goal: str, results: Sequence[Result]) -> tuple[float, ...]:
     return missed, sign * math.fsum(reached) / len(reached) if reached else math.inf, -math.fsum(best) / len(best)
 
 
-def _parameters(run: Run, runs: Sequence[Run]) -> str:
+def _parameters(run: PlannedRun, runs: Sequence[PlannedRun]) -> str:
     common = set.intersection(*(set(r.overrides) for r in runs))
     return " ".join(word for word in run.overrides if word not in common) or "-"
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: BestConfiguration) -> list[str]:
     tried = str(row.tried) if row.tried == row.planned else f"{row.tried} of {row.planned}"
     accuracies = [_interval(row.numbers(key), 100, 2) for key in ("final_accuracy", "best_accuracy")]
     seconds = _interval(row.numbers("seconds_per_round"), 1, 3).partition(" ")[0]
@@ -137,7 +137,7 @@ def _interval(values: Sequence[float | None], factor: float, digits: int, missin
     return interval_text(there, f".{digits}f") if there else missing
 
 
-def _notes(sweep: Sweep, table: Sequence[Row]) -> list[str]:
+def _notes(sweep: Sweep, table: Sequence[BestConfiguration]) -> list[str]:
     budgets = {(row.planned, len(sweep.seeds)) for row in table}
     budget = ", ".join(
         f"{n} configuration{'s' * (n > 1)} x {seeds} seed{'s' * (seeds > 1)}" for n, seeds in sorted(budgets)

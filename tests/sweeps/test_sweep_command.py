@@ -19,9 +19,9 @@ from sweeps import __main__ as command
 from sweeps import results
 from sweeps.drive import Drive, best
 from sweeps.estimate import hours, seconds
-from sweeps.plan import Run, find, sweeps
+from sweeps.plan import PlannedRun, find, sweeps
 from sweeps.queue import RECORD
-from sweeps.worker import Options, Worker
+from sweeps.worker import Options, TrialWorker
 
 ROOT = str(Path(__file__).resolve().parents[2])
 SMALL = ["dataset.source=synthetic", "dataset.samples=600", "test_samples=100", "logger=none", "clients=6", "cohort=3"]
@@ -69,7 +69,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(capsys, monkeypatch, words, e
 def test_the_estimate_grows_with_rounds_samples_and_model():
     def run(*more):
         overrides = ("algo=fedavg", "dataset=cifar10", "protocol=fedagg", "scale=paper", *more)
-        return seconds(Run("fedavg", "cifar10", "", overrides))
+        return seconds(PlannedRun("fedavg", "cifar10", "", overrides))
 
     # 20 clients x 3 epochs x 16 steps of 32 a round: 100 rounds of 960 steps, 32 ms each, by hand
     by_hand = 5 + 100 * (20 * (48 * (3.4 + 32 * 0.9) / 1000 + 0.002) + 10_000 * 0.9 / 3000 + 0.01)
@@ -87,7 +87,7 @@ def options(name, *keys, **more):
 
 def test_a_trial_is_one_benchmark_record_of_the_sweeps_group():
     chosen = options("fedagg/equal_rate", *SMALL, "rounds=2", "seed=3", "method=fedavg", "setting=dist=IID;eta=0.0[13]")
-    worker = Worker(chosen)
+    worker = TrialWorker(chosen)
     assert worker.work() == 0
     runs = read_all(Path("runs"), "fedagg/equal_rate")
     assert [run.config["lr"] for run in runs] == [0.01, 0.03] and all(run.result["rounds"] == 2 for run in runs)
@@ -99,12 +99,12 @@ def test_a_trial_is_one_benchmark_record_of_the_sweeps_group():
 
 def test_a_stopped_trial_goes_on_from_its_checkpoint(monkeypatch):
     chosen = options("fedagg/equal_rate", *SMALL, "rounds=6", "seed=3", "method=fedagg", "setting=dist=IID;eta=0.01")
-    worker = Worker(chosen)
+    worker = TrialWorker(chosen)
     watch = worker.queue.watch
 
-    def stop(claim):
+    def stop(trial):
         def after(round, accuracy):
-            watch(claim)(round, accuracy)
+            watch(trial)(round, accuracy)
             if round == 3:
                 os.kill(os.getpid(), signal.SIGINT)
 
@@ -116,14 +116,14 @@ def test_a_stopped_trial_goes_on_from_its_checkpoint(monkeypatch):
     assert trial.state == TrialState.WAITING and read(Path(trial.user_attrs[RECORD])).status == "interrupted"
     kept = (Path(trial.user_attrs[RECORD]) / "metrics.csv").read_text().splitlines()
     assert len(kept) == 4
-    assert Worker(chosen).work() == 0
+    assert TrialWorker(chosen).work() == 0
     (run,) = read_all(Path("runs"))
     assert run.result["rounds"] == 6 and (run.folder / "metrics.csv").read_text().splitlines()[:4] == kept
 
 
 def test_a_diverged_run_is_a_finished_trial_that_never_reached_the_target():
     keys = (*SMALL, "rounds=3", "seed=0", "lr=1e30", "method=fedavg", "setting=dist=IID;eta=0.01", "model=mnist_cnn")
-    worker = Worker(options("fedagg/equal_rate", *keys))
+    worker = TrialWorker(options("fedagg/equal_rate", *keys))
     assert worker.work() == 0
     (trial,) = worker.queue.trials()
     assert trial.state == TrialState.COMPLETE and trial.value == float("-inf")
@@ -133,7 +133,7 @@ def test_a_diverged_run_is_a_finished_trial_that_never_reached_the_target():
 
 
 def fake(task):
-    words = dict(word.split("=", 1) for word in task.claim.words)
+    words = dict(word.split("=", 1) for word in task.claimed.words)
     parameter = float(words.get("algo.mu", words.get("lr", 0)))
     reached = None if parameter == 0.0025 else round(10 / parameter) + int(words["seed"])
     accuracy = 0.5 + parameter / 10
@@ -142,7 +142,7 @@ def fake(task):
 
 
 def finished(*keys):
-    worker = Worker(options("fedlga/table4", "dataset=fmnist", "algo=fedavg,fedprox", *keys), fake)
+    worker = TrialWorker(options("fedlga/table4", "dataset=fmnist", "algo=fedavg,fedprox", *keys), fake)
     assert worker.work() == 0
     return worker
 
@@ -184,12 +184,12 @@ def test_plots_are_html_and_png_and_every_run_is_in_the_csv(capsys):
 
 def test_failures_are_listed_with_their_reason_and_the_exit_code_says_so(capsys):
     def fails(task):
-        if "algo=fedprox" in task.claim.words:
+        if "algo=fedprox" in task.claimed.words:
             raise UserError("No data here.")
         return fake(task)
 
     chosen = options("fedlga/table4", "dataset=fmnist", "algo=fedavg,fedprox", "seed=0")
-    worker = Worker(chosen, fails)
+    worker = TrialWorker(chosen, fails)
     assert worker.work() == 0
     assert Drive(chosen, 1, worker.queue).run() == 1
     err = capsys.readouterr().err
@@ -202,7 +202,7 @@ def test_a_sweep_of_which_all_failed_says_so_when_it_is_repeated_and_has_no_tabl
         raise UserError("No data here.")
 
     chosen = options("fedlga/table4", "dataset=fmnist", "algo=fedprox", "seed=0")
-    worker = Worker(chosen, fails)
+    worker = TrialWorker(chosen, fails)
     assert worker.work() == 0
     assert Drive(chosen, 1, worker.queue).run() == 1
     out = capsys.readouterr().out
