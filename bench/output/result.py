@@ -1,0 +1,87 @@
+"""What result.json holds, and with it every table, page, sweep and verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from bench.output import versions
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """The outcome of a run; what has a default may be missing where only a part of it was kept.
+
+    None is a number that there is none of: the target was never reached, or the run diverged before it was measured.
+    """
+
+    id: str
+    group: str | None = None
+    algo: str = ""
+    dataset: str = ""
+    partition: str = ""
+    protocol: str = ""
+    scale: str = ""
+    seed: int = 0
+    rounds: int
+    aggregations: int | None = None
+    final_accuracy: float | None
+    best_accuracy: float | None
+    final_loss: float | None = None
+    target: float
+    rounds_to_target: int | None
+    seconds_per_round: float | None = None  # of training and aggregation; evaluation is not in it
+    aggregate_seconds_per_round: float | None = None
+    seconds_to_target: float | None = None
+    wall_seconds: float | None = None
+    virtual_seconds: float | None = None
+    upload_bytes: int | None = None
+    download_bytes: int | None = None
+    peer_bytes: int | None = None
+    gradient_evaluations: int | None = None
+    prerun: dict[str, Any] | None = None
+    peak_memory_bytes: int | None = None
+    report: dict[str, float | None] = field(default_factory=dict)  # what the method itself reports
+    data: dict[str, Any] = field(default_factory=dict)
+    model: dict[str, Any] = field(default_factory=dict)
+    engine: str = ""
+    engine_why: str = ""
+    workers: int = 0
+    dropped: int = 0
+    weights_sha256: str = ""
+    git_revision: str | None = None  # when it ended; config.yaml has that of its beginning
+    versions: dict[str, str] = field(default_factory=dict)
+    machine: dict[str, Any] = field(default_factory=dict)
+    forecast: dict[str, float] = field(default_factory=dict)
+    diverged: dict[str, Any] | None = None  # when and where
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], path: object) -> RunResult:
+        """Of this version or an older one; `path` is where it was found. TypeError: it is no result."""
+        return cls(**versions.upgraded(data, versions.RESULT, path))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain, as JSON can hold it: without NaN, and without `diverged` in a run that did not."""
+        found = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+        if self.diverged is None:
+            del found["diverged"]
+        return {"format": versions.FORMAT, **found}
+
+    def number(self, key: str) -> float | None:
+        value: float | None = getattr(self, key)
+        return None if value is None or math.isnan(value) else value
+
+    @property
+    def has_diverged(self) -> bool:
+        return self.final_accuracy is None
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN: null."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

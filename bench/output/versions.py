@@ -1,0 +1,106 @@
+"""Versions of what is kept: config.yaml, result.json, checkpoints, committed results. What is older is read as if new.
+
+Each of them has the number FORMAT of the code that wrote it; without one it is 1. A key that is added, and a value
+that is given another name, raise FORMAT and get a line in CONFIG or RESULT; a change of a checkpoint's state one in
+`upgrade_checkpoint`. tests/fixtures/ has runs of every format.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.errors import UserError
+
+FORMAT = 2
+
+
+@dataclass(frozen=True)
+class Added:
+    """A key that came with a format: runs of older ones had this value without saying so."""
+
+    format: int
+    key: str  # as on the command line: devices.loss
+    value: Any
+    option: str | None = None  # only where its group has this name: fedlga, for a key of algo=fedlga
+
+    def upgrade(self, content: dict[str, Any]) -> None:
+        node, name = _place(content, self.key)
+        if node is not None and self.option in (None, node.get("name")):
+            node.setdefault(name, self.value)
+
+    def downgrade(self, content: dict[str, Any]) -> None:
+        node, name = _place(content, self.key)
+        if node is not None and node.get(name) == self.value and self.option in (None, node.get("name")):
+            node.pop(name, None)
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """A value that has another name since a format."""
+
+    format: int
+    key: str
+    old: str
+    new: str
+
+    def upgrade(self, content: dict[str, Any]) -> None:
+        self._replace(content, self.old, self.new)
+
+    def downgrade(self, content: dict[str, Any]) -> None:
+        self._replace(content, self.new, self.old)
+
+    def _replace(self, content: dict[str, Any], before: str, after: str) -> None:
+        node, name = _place(content, self.key)
+        if node is not None and node.get(name) == before:
+            node[name] = after
+
+
+Changes = Sequence[Added | Renamed]
+CONFIG: Changes = (Renamed(2, "engine.name", "cohort", "vmap"),)
+RESULT: Changes = (Renamed(2, "engine", "cohort", "vmap"),)
+
+
+def upgraded(content: Mapping[str, Any], changes: Changes, path: object) -> dict[str, Any]:
+    """As this version would have written it, without the number of its format."""
+    found = copy.deepcopy(dict(content))
+    number = readable(found.pop("format", 1), path)
+    for change in changes:
+        if change.format > number:
+            change.upgrade(found)
+    return found
+
+
+def first_form(config: Mapping[str, Any]) -> dict[str, Any]:
+    """As the first version would have written a config, where it could: what the name of a result is made of."""
+    found = copy.deepcopy(dict(config))
+    for change in reversed(CONFIG):
+        change.downgrade(found)
+    return found
+
+
+def upgrade_checkpoint(state: dict[str, Any], number: int) -> dict[str, Any]:
+    """The state of a loop (bench/simulation/snapshot.py) that a checkpoint of this format holds."""
+    if number < 2:
+        for job in state["arrived"]:
+            result = job["result"]
+            result["effective_steps"] = result.pop("units")
+    return state
+
+
+def readable(number: Any, path: object) -> int:
+    """The number of a format, unless it is one of a later version."""
+    if not isinstance(number, int) or number > FORMAT:
+        raise UserError(f"{path} was written by a newer version of fedbench (format {number}, here {FORMAT}): update.")
+    return number
+
+
+def _place(content: dict[str, Any], key: str) -> tuple[dict[str, Any] | None, str]:
+    """The mapping that holds a key, None if there is none, and the key's name in it."""
+    *groups, name = key.split(".")
+    node: Any = content
+    for group in groups:
+        node = node.get(group) if isinstance(node, dict) else None
+    return node if isinstance(node, dict) else None, name
