@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from itertools import product
-from typing import Any, Literal
+from typing import Literal
 
 from bench.errors import UserError, unknown
 
@@ -76,14 +76,6 @@ class Sweep:
 
 def command(words: Iterable[str]) -> str:
     return shlex.join(["python", "bench.py", *words])
-
-
-def composed(words: Iterable[str]) -> dict[str, Any]:
-    """The config of one benchmark, checked."""
-    from bench.main import plan, store
-
-    store()
-    return plan(list(words), multirun=False)[0]
 
 
 def pairs(words: Iterable[str]) -> dict[str, str]:

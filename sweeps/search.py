@@ -18,7 +18,8 @@ import optuna
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
-from sweeps.plan import PlannedRun, Sweep, composed, merged, pairs, texts_by_key
+from sweeps import compose
+from sweeps.plan import PlannedRun, Sweep, merged, pairs, texts_by_key
 from sweeps.queue import JOB, QueueState, TrialQueue
 from sweeps.storage import Storage
 
@@ -158,4 +159,4 @@ def _rate(overrides: tuple[str, ...]) -> float:
 
 @cache
 def _protocol_rate(words: tuple[str, ...]) -> float:
-    return float(composed(words)["lr"])
+    return float(compose.config(words)["lr"])

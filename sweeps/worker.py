@@ -20,7 +20,8 @@ from optuna.trial import TrialState
 
 from bench.errors import Diverged, UserError, of_machine
 from bench.record import read
-from sweeps.plan import command, composed, find
+from sweeps import compose
+from sweeps.plan import command, find
 from sweeps.queue import ERROR, RECORD, RESULT, ClaimedTrial, GridQueue, TrialQueue, value
 from sweeps.search import SearchQueue
 from sweeps.storage import Storage, StorageAddress
@@ -90,7 +91,7 @@ def benchmark(task: TrialTask) -> Mapping[str, Any]:
             return earlier.result
         if earlier is not None and earlier.status == "interrupted":
             return run(earlier.config, resume=earlier.folder, on_record=begin, on_round=task.on_round)
-        config = composed([*words, f"out={task.out}"])
+        config = compose.config([*words, f"out={task.out}"])
         registry.create(config["dataset"]).require()
         return run(config | {"group": task.group, "command": command(words)}, on_record=begin, on_round=task.on_round)
     except Diverged:

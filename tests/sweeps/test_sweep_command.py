@@ -14,6 +14,7 @@ import pytest
 from optuna.trial import TrialState
 
 from bench.errors import UserError
+from bench.output.seeds import SeedRuns
 from bench.record import read, read_all
 from sweeps import __main__ as command
 from sweeps import results
@@ -151,7 +152,7 @@ def finished(*keys):
 def test_the_table_has_the_best_parameters_intervals_and_the_budget():
     sweep = finished().queue.sweep
     rows = results.rows(sweep, results.by_job(finished().queue.trials()))
-    assert [(row.parameters, row.tried, len(row.results)) for row in rows] == [("lr=0.01", 3, 3), ("algo.mu=1", 3, 3)]
+    assert [(row.runs.label, row.tried, len(row.runs)) for row in rows] == [("lr=0.01", 3, 3), ("algo.mu=1", 3, 3)]
     text = results.markdown(sweep, rows)
     # fedprox mu=1: 10, 11, 12 rounds; 95 % t interval with 2 degrees of freedom: 4.3027 / sqrt(3) = 2.48
     assert "11.0 ± 2.5" in text and "60.00 ± 0.00" in text and "1001.0 ± 2.5" in text
@@ -161,13 +162,15 @@ def test_the_table_has_the_best_parameters_intervals_and_the_budget():
 def test_a_method_is_not_better_for_missing_the_target():
     rows = results.rows(find("fedlga/table4"), {})
     assert rows == []
-    seen = [{"rounds_to_target": None, "best_accuracy": 0.9}, {"rounds_to_target": 500, "best_accuracy": 0.1}]
-    ranks = [results._rank("rounds_to_target", [result]) for result in seen]
-    assert ranks[1] < ranks[0]
-    half = results._rank("rounds_to_target", [seen[0], {"rounds_to_target": 5, "best_accuracy": 0.9}])
-    assert results._rank("rounds_to_target", [seen[1], seen[1]]) < half  # of two seeds, one that never gets there
-    diverged = {"rounds_to_target": 3, "best_accuracy": 0.9, "diverged": {"round": 9}}
-    assert ranks[1] < results._rank("rounds_to_target", [diverged])
+
+    def rank(*contents):
+        return results._rank("rounds_to_target", SeedRuns("", dict(enumerate(map(results.KeptResult, contents)))))
+
+    never, late = {"rounds_to_target": None, "best_accuracy": 0.9}, {"rounds_to_target": 500, "best_accuracy": 0.1}
+    assert rank(late) < rank(never)
+    half = rank(never, {"rounds_to_target": 5, "best_accuracy": 0.9})
+    assert rank(late, late) < half  # of two seeds, one that never gets there
+    assert rank(late) < rank({"rounds_to_target": 3, "best_accuracy": 0.9, "diverged": {"round": 9}})
 
 
 def test_plots_are_html_and_png_and_every_run_is_in_the_csv(capsys):
