@@ -10,7 +10,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from bench.errors import Parser, UserError, guarded
-from sweeps.plan import NARROWING, Sweep, find, sweeps
+from sweeps.plan import NARROWING, Sweep, command, find, sweeps
 
 if TYPE_CHECKING:  # Optuna takes a second
     from sweeps.worker import Options
@@ -56,7 +56,7 @@ def _verb() -> int:
     keys, sampler = _sampler(rest)
     sweep = find(first, keys)
     if args.dry_run:
-        print("\n".join(sweep.commands))
+        print("\n".join(map(command, sweep.jobs)))
         return 0
     return _run(first, keys, sampler, args)
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import Parser, UserError, guarded
-from sweeps.worker import Options, Task, Worker
+from sweeps.worker import Options, TrialTask, TrialWorker
 
 NAME, SETTING = "fedagg/fig12", "dist=IID;alpha=0.1"
 
 
-def nothing(task: Task) -> Mapping[str, Any]:
+def nothing(task: TrialTask) -> Mapping[str, Any]:
     """A run without training, with all that a run tells its sweep."""
     task.on_record(Path(task.out))
     return {"final_accuracy": 0.5, "best_accuracy": 0.5, "rounds_to_target": None, "target": 0.6}
@@ -24,7 +24,7 @@ def nothing(task: Task) -> Mapping[str, Any]:
 def measure(trials: int, storage: str, out: str) -> float:
     """Seconds a trial, from the claim to the recorded result, enqueuing included."""
     seeds = ",".join(map(str, range(trials)))
-    worker = Worker(Options(NAME, (f"setting={SETTING}", f"seed={seeds}"), storage, out, 120), nothing)
+    worker = TrialWorker(Options(NAME, (f"setting={SETTING}", f"seed={seeds}"), storage, out, 120), nothing)
     began = time.perf_counter()
     worker.work()
     spent = time.perf_counter() - began
