@@ -165,18 +165,6 @@ def test_help_lists_everything(capsys: pytest.CaptureFixture[str]) -> None:
     assert "\x1b" not in out and max(map(len, out.splitlines())) <= 120
 
 
-def test_errors_do_not_pay_for_lightning() -> None:
-    code = (
-        "import sys; from bench.main import command; code = command(['algo=fedavgg']) + command(['--help']);"
-        "sys.exit(10 * code + ('pytorch_lightning' in sys.modules) + ('torchvision' in sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 20
-    assert (
-        done.stderr.startswith("error: Unknown algorithm 'fedavgg', nearest: fedavg") and done.stderr.count("\n") == 1
-    )
-
-
 def test_without_the_environment_one_sentence_says_what_to_do() -> None:
     done = subprocess.run([sys.executable, "-S", "bench.py"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
