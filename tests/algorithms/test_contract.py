@@ -207,6 +207,18 @@ def test_the_seed_decides_the_result(parts, name):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
+def test_cohorts_stragglers_and_their_times_do_not_depend_on_the_method(parts, name):
+    def ended(name, *overrides):
+        loop, found = parts(name, "schedule=sync", *SETTINGS["stragglers"], *overrides).loop, []
+        while not loop.finished:
+            loop.advance()
+            found += loop.ended
+        return found
+
+    assert ended(name) == ended("fedavg") != ended(name, "seed=1")
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
 def test_functions_leave_their_inputs_alone(parts, name):
     loop = parts(name, "devices.rho=0.5", "epochs=3").loop
     before = loop.server
