@@ -40,6 +40,8 @@ FLOAT64 = (
     *("stragglers", "a cohort of one", "full participation"),
     *("drawn with replacement", "a device with a single sample"),
 )
+# fields with which a method sends something else
+SENDS_OTHERWISE = ("fedlga algo.gradient=last", "fedagg algo.mean_field=prerun", "fedagg algo.mean_field=fixed_point")
 DOUBLE = ("model=custom", f"model.target={Path(__file__).with_name('double_module.py')}:Double")
 SLOW = pytest.mark.slow
 # every engine keeps the whole contract; what runs always: float32 in the default engine, float64 in the general one
@@ -59,7 +61,7 @@ def composed(*overrides):
 def config(name, *overrides):
     """Algorithm and setting are composed apart, each once: Hydra takes longer for a pair than the run that is tested,
     and with digits, for which no paper has a protocol, nothing in one depends on the other."""
-    chosen = composed(*overrides) | {"algo": composed(f"algo={name}")["algo"]}
+    chosen = composed(*overrides) | {"algo": composed(*f"algo={name}".split())["algo"]}
     check.config(chosen)
     return chosen
 
@@ -96,6 +98,16 @@ def state(loop):
     """All that a method keeps, by name."""
     memory = {f"client {key}": loop.memory.rows(key) for key in loop.memory.initial}
     return {**loop.server, **memory}
+
+
+def watch(loop, **hooks):
+    """Has these hooks of the loop's method called through functions of (hook, *arguments)."""
+    algo = loop.algo
+    own = {
+        name: lambda self, *a, name=name, through=through: through(getattr(algo, name), *a)
+        for name, through in hooks.items()
+    }
+    loop.algo = type("Watched", (type(algo),), own)(**{f.name: getattr(algo, f.name) for f in fields(algo)})
 
 
 def interrupt(loop, other):
@@ -194,6 +206,18 @@ def test_the_seed_decides_the_result(parts, name):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
+def test_cohorts_stragglers_and_their_times_do_not_depend_on_the_method(parts, name):
+    def ended(name, *overrides):
+        loop, found = parts(name, "schedule=sync", *SETTINGS["stragglers"], *overrides).loop, []
+        while not loop.finished:
+            loop.advance()
+            found += loop.ended
+        return found
+
+    assert ended(name) == ended("fedavg") != ended(name, "seed=1")
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
 def test_functions_leave_their_inputs_alone(parts, name):
     loop = parts(name, "devices.rho=0.5", "epochs=3").loop
     before = loop.server
@@ -206,17 +230,7 @@ def test_functions_leave_their_inputs_alone(parts, name):
         seen.extend(torch.equal(now, then) for now, then in zip(tensors, saved, strict=True))
         return result
 
-    class Guarded(type(loop.algo)):
-        def local(self, *a):
-            return guard(super().local, *a)
-
-        def upload(self, *a):
-            return guard(super().upload, *a)
-
-        def aggregate(self, *a):
-            return guard(super().aggregate, *a)
-
-    loop.algo = Guarded(**{f.name: getattr(loop.algo, f.name) for f in fields(loop.algo)})
+    watch(loop, local=guard, upload=guard, aggregate=guard)
     finish(loop)
     assert len(seen) > 20
     assert all(seen)
@@ -233,21 +247,36 @@ def _tensors(value):
     return []
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_bytes_follow_from_what_is_declared(parts, name):
+@pytest.mark.parametrize("name", [*ALGORITHMS, *SENDS_OTHERWISE])
+def test_bytes_are_those_of_what_is_sent(parts, name):
+    """Beside the model travels what `upload` gives, and the device's path where the method is given one: its models
+    between the epochs (the first it was sent, the last it sends) and the gradients of each."""
     loop = parts(name).loop
-    algo, fed, sizes = loop.algo, loop.fed, loop.engine.layout.sizes
+    algo, fed, sizes, beside, paths = loop.algo, loop.fed, loop.engine.layout.sizes, set(), set()
+
+    def upload(hook, *arguments):
+        sent = hook(*arguments)
+        beside.add(sum(value[0].numel() for value in sent.extra.values()))
+        return sent
+
+    def aggregate(hook, server, updates, fed):
+        trace = updates.trace
+        paths.add(0 if trace is None else trace.w[1:-1].numel() + trace.gradient.numel())
+        return hook(server, updates, fed)
+
+    watch(loop, upload=upload, aggregate=aggregate)
     stays = {"none": torch.zeros_like(fed.layout.head), "body": ~fed.layout.head, "head": fed.layout.head}[
         algo.personal
     ]
-    up = 0
+    layers = []
     while not loop.finished:
         row = loop.advance()
-        for job in loop.ended:
-            up += 4 * (int(sizes[algo.sends(job[1], fed) & ~stays].sum()) + algo.extra_up(fed))
+        layers += [int(sizes[algo.sends(job[1], fed) & ~stays].sum()) for job in loop.ended]
+    (extra,), (path,) = beside, paths
+    assert algo.extra_up(fed) == extra + path
+    assert row["bytes_up"] == 4 * sum(numbers + extra + path for numbers in layers) > 0
     down = sum(loop.server[key].numel() for key in algo.broadcast) - int(sizes[stays].sum())
     down += sum(loop.server[key][0].numel() for key in algo.unicast)
-    assert row["bytes_up"] == up > 0
     assert row["bytes_down"] % (4 * down) == 0
 
 

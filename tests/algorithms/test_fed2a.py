@@ -1,4 +1,4 @@
-"""Fed2A's formulas by hand, its weights on made-up outputs, and the limit in which it is FedAvg."""
+"""Fed2A's formulas by hand, and its weights on made-up outputs."""
 
 import math
 from dataclasses import replace
@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from algorithms.base import Fed, Updates
-from algorithms.fed2a import Fed2A, consistency, plu_sends_deep, rdm, time_weights
+from algorithms.fed2a import Fed2A, consistency, rdm, time_weights
 from bench.learning.flat import Layout
 from bench.main import plan, store
 from bench.prepare.assemble import build
-from bench.testing import Quadratic, quadratic
+from bench.testing import Quadratic
 
 
 def vector(*values):
@@ -21,14 +21,6 @@ def vector(*values):
 
 def symmetric(a, b, c):
     return vector(0, a, b, a, 0, c, b, c, 0).reshape(3, 3)
-
-
-@pytest.mark.parametrize(
-    ("P", "D", "silent"),
-    [(10, 8, {10, 11, 20, 21}), (10, 10, set()), (5, 1, {5, 6, 7, 8, 10, 11, 12, 13, 15, 16, 17, 18, 20, 21})],
-)
-def test_deep_layers_travel_in_the_first_period_and_in_the_last_rounds_of_each_other_one(P, D, silent):
-    assert {t for t in range(22) if not plu_sends_deep(t, P, D)} == silent
 
 
 @pytest.mark.parametrize(
@@ -46,15 +38,6 @@ def test_fresher_and_larger_updates_weigh_more(kind, expected):
         found = time_weights(n, torch.tensor([0, 1, 3]), kind)
         assert found.tolist() == pytest.approx((np.array(expected) / sum(expected)).tolist(), abs=1e-14)
         assert float(found.sum()) == pytest.approx(1, abs=1e-14)
-
-
-def test_distances_worked_out_by_hand_come_out():
-    rows = torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 3.0]])
-    half = 1 - math.sqrt(0.5)
-    torch.testing.assert_close(rdm(rows, "cosine"), symmetric(1, half, half), atol=1e-15, rtol=0)
-    torch.testing.assert_close(rdm(rows, "euclidean"), symmetric(5**0.5, 13**0.5, 10**0.5), atol=1e-15, rtol=0)
-    up_up_down = torch.tensor([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [3.0, 2.0, 1.0]])
-    torch.testing.assert_close(rdm(up_up_down, "correlation"), symmetric(0, 2, 2), atol=1e-15, rtol=0)
 
 
 def test_a_dead_stimulus_is_at_cosine_zero_to_all_others():
@@ -203,45 +186,6 @@ def test_the_real_outputs_give_weights_that_sum_to_one():
             assert len(found) == (8 if "aggregation=cached" in own else 3)
             torch.testing.assert_close(found.sum(0), torch.ones(2))
             assert (found > 0).all() and not torch.allclose(found[:, 0], updates.weight)
-
-
-# --- through the loop, on quadratics
-
-Q = {"A": np.stack([np.eye(2)] * 2), "b": np.array([[2.0, 4.0], [-2.0, 8.0]]), "w0": [0.0, 0.0], "lr": 0.5}
-
-
-def test_partial_uploads_by_hand():
-    """One step makes (w + b_i)/2 of w; K = 1, so that each arrival is the new model in the layers it holds. P = 2,
-    D = 1: version 2 is the first whose holder keeps its deep layer (here the second coordinate)."""
-    keys = {"algo.K": 1, "algo.P": 2, "algo.D": 1, "algo.rce": False}
-    trace = quadratic("fed2a", **Q, rounds=5, samples=[1, 3], steps=1, seconds=[1, 1.5], deep=1, **keys)
-    # at 1 device 0 with version 0; at 1.5 device 1 with 0; at 2 device 0 with 1; at 3 device 0 with 3, device 1 with 2
-    expected = [[0, 0], [1, 2], [-1, 4], [1.5, 3], [1.75, 3.5], [(-1 - 2) / 2, 3.5]]
-    torch.testing.assert_close(trace.w, torch.tensor(expected, dtype=torch.float64))
-
-
-def test_a_late_device_by_hand():
-    """K = 2 of three devices with n = 1, 1, 2 and 1, 1, 3 seconds. Devices 0 and 1 meet three times; then device 2,
-    three versions late, meets device 0, which is fresh: weights 1 x 1 and 2 x 1/4."""
-    A, b = np.ones((3, 1, 1)), np.array([[1.0], [3.0], [9.0]])
-    keys = {"algo.K": 2, "algo.rce": False}
-    trace = quadratic("fed2a", A, b, w0=[0.0], lr=0.5, rounds=4, samples=[1, 1, 2], steps=1, seconds=[1, 1, 3], **keys)
-    w = [0.0]
-    for _ in range(3):
-        w.append(((w[-1] + 1) / 2 + (w[-1] + 3) / 2) / 2)
-    w.append((1 * (w[3] + 1) / 2 + 0.5 * (0 + 9) / 2) / 1.5)
-    assert trace.w[:, 0].tolist() == pytest.approx(w, abs=1e-14)
-
-
-@pytest.mark.parametrize("samples", [[4, 4, 4], [1, 2, 5]])
-@pytest.mark.parametrize("tvw", ["exp", "inv", "log", "none"])
-def test_fresh_and_whole_it_is_fedavg(tvw, samples):
-    rng = np.random.default_rng(3)
-    factors = rng.normal(size=(3, 4, 4))
-    problem = {"A": factors @ factors.transpose(0, 2, 1), "b": rng.normal(size=(3, 4)), "w0": rng.normal(size=4)}
-    keys = {"lr": 0.02, "rounds": 25, "samples": samples, "steps": 3, "deep": 2}
-    own = {"algo.tvw": tvw, "algo.rce": False, "algo.P": 10, "algo.D": 10, "seconds": [1, 2, 3]}
-    torch.testing.assert_close(quadratic("fed2a", **problem, **keys, **own).w, quadratic("fedavg", **problem, **keys).w)
 
 
 def test_bad_values_get_a_sentence():

@@ -133,24 +133,6 @@ def test_resume_needs_nothing_else(runs: Runs, tmp_path: Path) -> None:
     assert runs == [(config, Path("runs/a"))] * 2
 
 
-@pytest.mark.parametrize(
-    ("key", "sentence"),
-    [("lr=0.1", "with lr=0.2, not 0.1"), ("algo=fedavg", "algo=fedprox, not fedavg"), ("algo.mu=3", "algo.mu=0.01")],
-)
-def test_resume_refuses_a_contradiction(
-    key: str, sentence: str, runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    recorded(tmp_path / "runs/a", runs)
-    keys = [key] if "." not in key else ["algo=fedprox", key]
-    assert command(["resume=runs/a", *keys]) == 2
-    assert sentence in capsys.readouterr().err and runs == []
-
-
-def test_a_folder_that_is_no_run_cannot_be_resumed(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(["resume=runs/none"]) == 2
-    assert "runs/none is not the folder of a run" in capsys.readouterr().err
-
-
 def test_cfg_shows_what_was_given(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["--cfg", "job", "lr=0.5"]) == 0
     assert "lr: 0.5" in capsys.readouterr().out and runs == []
@@ -163,18 +145,6 @@ def test_help_lists_everything(capsys: pytest.CaptureFixture[str]) -> None:
         assert word in out
     assert "checkpoint_seconds" in out and "[60.0]" in out and "-m algo=fedavg,scaffold" in out
     assert "\x1b" not in out and max(map(len, out.splitlines())) <= 120
-
-
-def test_errors_do_not_pay_for_lightning() -> None:
-    code = (
-        "import sys; from bench.main import command; code = command(['algo=fedavgg']) + command(['--help']);"
-        "sys.exit(10 * code + ('pytorch_lightning' in sys.modules) + ('torchvision' in sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 20
-    assert (
-        done.stderr.startswith("error: Unknown algorithm 'fedavgg', nearest: fedavg") and done.stderr.count("\n") == 1
-    )
 
 
 def test_without_the_environment_one_sentence_says_what_to_do() -> None:

@@ -1,7 +1,5 @@
-import subprocess
-import sys
-
 from datamodules.__main__ import main
+from tests.running import printed
 
 
 def test_the_list_says_where_each_data_set_is(tmp_path, monkeypatch, capsys, write_idx):
@@ -47,5 +45,4 @@ def test_neither_lightning_nor_torchvision_is_imported():
         "import sys; from datamodules.__main__ import main; main(['list']);"
         "sys.exit(' '.join({'pytorch_lightning', 'torchvision', 'sklearn'} & set(sys.modules)) or 0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert printed("-c", code)

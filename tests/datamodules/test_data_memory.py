@@ -1,13 +1,12 @@
 """How much memory a set of 60,000 small images takes while it is loaded; in a process of its own, for its peak."""
 
-import os
 import pickle
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
+
+from tests.running import printed
 
 LIMIT = 400e6  # bytes over what the process had before
 
@@ -36,9 +35,7 @@ PUBLISHED = (
 
 def measured(prepare, load, *argv):
     code = MEASURE.format(prepare=prepare, load=load)
-    done = subprocess.run([sys.executable, "-c", code, *argv], env=os.environ, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    peak, seconds, train, test, dtype, label = done.stdout.split()
+    peak, seconds, train, test, dtype, label = printed("-c", code, *argv).split()
     assert (train, test, dtype) == ("50000", "10000", "torch.uint8")
     return float(peak), float(seconds), int(label)
 

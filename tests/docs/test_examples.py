@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import runpy
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,7 +18,6 @@ from bench.prepare.registry import borrowed, classes
 from bench.record import Record, read_all
 
 DOCS = Path(__file__).parents[2] / "docs"
-EXAMPLES = sorted(DOCS.glob("examples/*.py"))
 
 
 @pytest.fixture(autouse=True)
@@ -29,12 +26,9 @@ def root(tmp_path: Path) -> None:
     shutil.copytree(DOCS / "examples", tmp_path / "docs/examples")
 
 
-def test_the_check_of_fedavgm_agrees_with_the_derivation() -> None:
-    done = subprocess.run([sys.executable, "docs/examples/check_fedavgm.py"], capture_output=True, text=True)
-    assert done.returncode == 0 and float(done.stdout.split()[-1]) < 1e-12
-
-
-def test_the_check_fails_for_another_momentum(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_check_of_fedavgm_agrees_with_the_derivation_and_fails_for_another_momentum(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     check = load_file(Path("docs/examples/check_fedavgm.py").absolute())
     assert check.main() < 1e-12
     right = check.quadratic
@@ -88,14 +82,6 @@ def test_the_comparison_draws_means_and_intervals_of_the_runs(
     drawn["plt"].close("all")
 
 
-def test_fedavgm_without_momentum_is_fedavg(tmp_path: Path) -> None:
-    for keys in (["algo=docs/examples/fedavgm.py", "algo.beta=0"], ["algo=fedavg"]):
-        assert command([*keys, "rounds=2", "logger=none"]) == 0
-    first, second = read_all(tmp_path / "runs")
-    assert first.result and second.result
-    assert first.result.weights_sha256 == second.result.weights_sha256
-
-
 def test_an_example_is_an_option_only_inside_its_command() -> None:
     before = {group: set(classes(group)) for group in ("algo", "dataset")}
     store()
@@ -109,6 +95,7 @@ def test_an_example_is_an_option_only_inside_its_command() -> None:
     assert command(["algo=fedavgm"]) == 2
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_is_short(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) < (20 if path.stem == "compare" else 100)
+def test_an_example_is_short() -> None:
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in DOCS.glob("examples/**/*.*")}
+    assert len(lengths) > 8
+    assert [path for path, n in lengths.items() if n >= (20 if path.stem == "compare" else 100)] == []

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
+import re
 import shlex
 import shutil
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.running import ROOT, printed
+
 EXAMPLES = ROOT / "docs/examples"
 FOLDERS = ("algorithms", "bench", "datamodules", "sweeps", "leaderboards", "tests", "docs")
 HOMES = {
@@ -34,8 +33,8 @@ MINE = "fedavgm or cancer or halves or example or paper or claim or sweep or pro
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A copy of this one with the examples where they belong, and nothing else changed."""
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of this one with the examples where they belong and nothing else changed, all of it committed."""
     folder = tmp_path_factory.mktemp("checkout")
     for name in FOLDERS:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "pictures"))
@@ -44,19 +43,19 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     for name, home in HOMES.items():
         assert not (folder / home / Path(name).name).exists()
         shutil.copy(EXAMPLES / name, folder / home)
-    yield folder
+    shutil.copy(ROOT / ".gitignore", folder)
+    git(folder, "init", "-q")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "A paper")
+    return folder
 
 
 def run(checkout: Path, *words: str) -> str:
-    env = os.environ | {"PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, *words], cwd=checkout, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done.stdout
+    return printed(*words, root=checkout, cwd=checkout)
 
 
-@pytest.mark.parametrize("name", HOMES)
-def test_an_example_is_one_short_file(name: str) -> None:
-    assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) < 100
+def git(folder: Path, *words: str | Path) -> None:
+    subprocess.run(["git", "-C", folder, "-c", "user.name=x", "-c", "user.email=x", *words], check=True)
 
 
 def test_the_paper_is_found_without_torch_and_each_claim_has_its_commands_and_its_arithmetic(checkout: Path) -> None:
@@ -74,6 +73,21 @@ def test_the_paper_is_found_without_torch_and_each_claim_has_its_commands_and_it
     verdicts = {line.split()[0]: line for line in lines[6:] if line.startswith("example/")}
     assert len(verdicts) == 3 and "consistent  92.0 % against 87.0 %, Table 1: 5.7471" in verdicts[CLAIM]
     assert lines[-1] == "False"
+
+
+def test_a_run_becomes_a_cell_of_the_site(checkout: Path, tmp_path: Path) -> None:
+    """As a user does it: the command that a claim names, `add`, `build`; then the number is where the claim is."""
+    mine, claim = tmp_path / "mine", "example/table-1/fedavg/digits/classes=2/final_accuracy"
+    git(checkout, "clone", "-q", checkout, mine)
+    command = next(line for line in run(mine, "-m", "leaderboards", "command", claim).splitlines() if "1 of 2" in line)
+    done = run(mine, *command.partition("python ")[2].split(), "logger=none")
+    measured = float(re.findall(r"accuracy ([\d.]+) %", done)[0])
+    assert "added  results/" in run(mine, "-m", "leaderboards", "add", "runs")
+    run(mine, "-m", "leaderboards", "build", "--out", "site")
+    page = (mine / "site/example.html").read_text(encoding="utf-8")
+    (cell,) = re.findall(rf'<td class="cell[^>]*><a href="#c-{re.escape(claim)}".*?</td>', page)
+    shown = re.search(r'"claimed">87.0 %</span><span class="measured">([\d.]+)</span>', cell)
+    assert shown and float(shown[1]) == pytest.approx(measured, abs=0.05)
 
 
 @pytest.mark.slow

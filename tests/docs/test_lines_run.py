@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import lines
@@ -15,6 +12,7 @@ from test_lines import CLAIM
 from bench.errors import UserError
 from bench.main import command
 from bench.record import Record
+from tests.running import printed
 
 pytestmark = pytest.mark.slow
 SMALL = ["scale=smoke", "logger=none"]
@@ -53,13 +51,6 @@ def small(keys: list[str]) -> list[str]:
     return [*kept, *SMALL, "rounds=2", *(["dataset.source=synthetic"] if named and not own else [])]
 
 
-def python(*words: str) -> str:
-    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(lines.ROOT), os.environ.get("PYTHONPATH", "")])}
-    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, env=env)
-    assert done.returncode == 0, done.stderr + done.stdout
-    return done.stdout
-
-
 def tool(module: str, argv: list[str]) -> list[str]:
     """What to add to `python -m module argv`, after making what it reads."""
     if "runs" in argv or "runs/ID" in argv:
@@ -69,7 +60,7 @@ def tool(module: str, argv: list[str]) -> list[str]:
         argv = [*argv, "dataset.source=synthetic"]
     if module == "sweeps" and argv[0] not in ("list",) and "--dry-run" not in argv:
         if argv[0] == "results":
-            python("-m", "sweeps", *tool("sweeps", argv[1:]))
+            printed("-m", "sweeps", *tool("sweeps", argv[1:]))
         one = [] if any(word.startswith(("algo=", "method=")) for word in argv) else ["algo=fedavg"]
         argv = [*(word for word in argv if not word.startswith(("scale=", "seed="))), *one, *NARROW]
     extra = next((words for mark, words in MORE.items() if mark in (module, *argv)), [])
@@ -80,10 +71,10 @@ def tool(module: str, argv: list[str]) -> list[str]:
 def test_the_command_runs(line: lines.Line, capsys: pytest.CaptureFixture[str]) -> None:
     first, *rest = line.words()
     if first == "-m":
-        assert python("-m", rest[0], *tool(rest[0], rest[1:])).strip()
+        assert printed("-m", rest[0], *tool(rest[0], rest[1:])).strip()
     elif first != "bench.py":
         made("-m", "seed=0,1")
-        assert python(first).strip()
+        assert printed(first).strip()
     elif "--help" in rest:
         assert command(rest) == 0
     elif "resume=runs/ID" in rest:

@@ -1,4 +1,4 @@
-"""What the tests of bad input share: runs to resume, and what a refusal has to look like."""
+"""Runs to resume."""
 
 import os
 import shutil
@@ -13,31 +13,10 @@ from bench.record import Record
 SMALL = ["clients=6", "cohort=3", "epochs=1", "rounds=4", "logger=none", "checkpoint_seconds=0"]
 
 
-def snapshot():
-    """Every path below this test's folder, with its contents."""
-    return {path: path.read_bytes() if path.is_file() else None for path in Path.cwd().rglob("*")}
-
-
 @pytest.fixture
 def small():
     """Keys of a run that takes a moment."""
     return list(SMALL)
-
-
-@pytest.fixture
-def refused(capsys):
-    """Runs a command that must be refused: exit code 2, one sentence with these words, every file as before."""
-
-    def check(argv, words):
-        before = snapshot()
-        assert command(argv) == 2
-        err = capsys.readouterr().err
-        assert err.startswith("error: ") and err.count("\n") == 1 and err.endswith(".\n"), err
-        for word in words:
-            assert word in err, err
-        assert snapshot() == before
-
-    return check
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ import errno
 import os
 import resource
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,8 @@ import pytest
 from bench.main import command
 from bench.prepare import budget
 from bench.record import Record, read, read_all
+from tests.running import process
 
-ROOT = Path(__file__).parents[2]
 CKPT = "checkpoints/last.ckpt"
 
 
@@ -80,18 +79,13 @@ def test_a_disk_that_is_full_from_the_start_leaves_no_folder(small, capsys, monk
     assert list(Path("runs").iterdir()) == []
 
 
-def python(code, *words, **options):
-    return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, cwd=ROOT, **options)
-
-
 def test_no_room_after_some_rounds_keeps_them_and_resume_goes_on(small, tmp_path):
     """A limit on the size of files is a full disk as far as the program can tell."""
     code = (
         "import resource, sys; from bench.main import main;"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (2500, 2500)); main(sys.argv[1:])"
     )
-    keys = [*small, "checkpoint_seconds=1000", "rounds=30", f"out={tmp_path / 'runs'}"]
-    done = python(code, *keys, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+    done = process("-B", "-c", code, *small, "checkpoint_seconds=1000", "rounds=30", f"out={tmp_path / 'runs'}")
     assert done.returncode == 2, done.stderr
     (run,) = read_all(tmp_path / "runs")
     kept = len(run.rows)
@@ -103,17 +97,9 @@ def test_no_room_after_some_rounds_keeps_them_and_resume_goes_on(small, tmp_path
     assert command([f"resume={run.folder}"]) == 0 and len(read(run.folder).rows) == 30
 
 
-def test_an_unwritable_folder_in_a_process_of_its_own(tmp_path):
-    (tmp_path / "file").write_text("")
-    out = tmp_path / "file" / "runs"
-    done = subprocess.run([sys.executable, "bench.py", f"out={out}"], capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr == f"error: Cannot write to the output folder {out} (key out): Not a directory.\n"
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
 def test_refusals_do_not_pay_for_lightning(runs):
     lines = [
+        ["algo=fedavgg"],
         ["cohort=99"],
         ["algo=fedprox", "algo.mu=-1"],
         ["resume=runs/finished"],
@@ -122,11 +108,10 @@ def test_refusals_do_not_pay_for_lightning(runs):
         ["model.hidden=[9999999999]"],
     ]
     code = (
-        "import os, sys; from bench.main import command; os.chdir(sys.argv[1]);"
-        f"codes = [command(line) for line in {lines}];"
+        f"import sys; from bench.main import command; codes = [command(line) for line in {lines}]; command(['--help']);"
         "print('loaded', *sorted({'pytorch_lightning', 'torchvision', 'wandb'} & set(sys.modules)), *codes)"
     )
-    done = python(code, str(Path.cwd()))
+    done = process("-c", code)
     assert done.stdout.splitlines()[-1] == "loaded" + " 2" * len(lines)
     assert done.stderr.count("error: ") == done.stderr.count("\n") == len(lines)
 
@@ -136,7 +121,7 @@ def test_a_reader_that_goes_away_is_no_error(words):
     read, write = os.pipe()
     os.close(read)
     try:
-        done = subprocess.run([sys.executable, *words], stdout=write, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+        done = process(*words, capture_output=False, stdout=write, stderr=subprocess.PIPE)
     finally:
         os.close(write)
     assert done.returncode == 141 and done.stderr == ""

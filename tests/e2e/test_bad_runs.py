@@ -97,6 +97,25 @@ DAMAGES = {
 }
 
 
+LINES = {
+    "resume=runs/none": ["runs/none is not the folder of a run"],
+    "resume=runs/finished/config.yaml": ["config.yaml is not the folder of a run"],
+    "resume=runs": ["runs is not the folder of a run"],
+    "resume=runs/finished": ["runs/finished is finished already", "result.json"],
+    "resume=runs/stopped lr=0.3": ["runs/stopped was run with lr=0.1, not 0.3", "leave lr out"],
+    "resume=runs/stopped algo=fedprox": ["was run with algo=fedavg, not fedprox"],
+    "resume=runs/stopped model=mlp400": ["was run with model.hidden=[64], not [400]"],
+    "resume=runs/stopped devices.rho=0.5": ["was run with devices.rho=0.0, not 0.5"],
+    "resume=runs/stopped algo.mu=3": ["runs/stopped was run with algo=fedavg: ", "leave algo.mu out"],
+    "resume=runs/stopped schedule=async": ["was run with schedule=None, not async"],
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_what_is_no_run_that_can_go_on_is_not_resumed(line, runs, refused):
+    refused(line.split(), LINES[line])
+
+
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_damaged_or_foreign_run_is_not_resumed(name, runs, refused):
     damage, words = DAMAGES[name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import ceil
 
 import numpy as np
@@ -60,10 +59,3 @@ def test_momentum_and_decay_follow_the_derivation() -> None:
     seconds = np.array([0.7, 1.9, 1.1, 0.45, 2.3])
     expected = derive(q, seconds, 3, momentum=0.5, decay=0.1)
     agree(q.run("ce_afl", seconds=seconds, momentum=0.5, weight_decay=0.1).w, expected)
-
-
-def test_waiting_for_all_is_fedavg() -> None:
-    q = make(226, rounds=8)
-    everybody = replace(q, cohorts=[list(range(q.clients))] * q.rounds)
-    seconds = np.array([0.7, 1.9, 1.1, 0.45, 2.3])
-    agree(q.run("ce_afl", seconds=seconds, **{"algo.alpha": 1.0}).w, everybody.run("fedavg").w.numpy(), 1e-12)

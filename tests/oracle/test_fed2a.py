@@ -4,7 +4,6 @@ network of two layers written here in numpy."""
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -109,16 +108,6 @@ def test_the_defaults_are_those_of_the_derivation() -> None:
 def test_momentum_and_decay_follow_the_derivation() -> None:
     q = make(237, rounds=20)
     compare(q, uneven(237, 5), K=2, P=4, D=1, tvw="log", deep=2, momentum=0.5, decay=0.1)
-
-
-def test_everything_sent_and_everybody_waited_for_is_fedavg() -> None:
-    """Staleness 0 and D = P: w_{t+1} = sum n_k w_k / sum n_k."""
-    q = make(238, rounds=12)
-    everybody = replace(q, cohorts=[list(range(q.clients))] * q.rounds)
-    fedavg = everybody.run("fedavg").w.numpy()
-    for tvw in F:
-        keys = {"algo.K": 5, "algo.P": 4, "algo.D": 4, "algo.tvw": tvw, "algo.rce": False, "deep": 2}
-        agree(q.run("fed2a", seconds=uneven(238, 5), **keys).w, fedavg, 1e-12)
 
 
 def test_cached_aggregation_averages_everybodys_last_model() -> None:

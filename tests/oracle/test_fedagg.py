@@ -99,7 +99,12 @@ def run(
 def compare(p: Problem, weighting: str = "size", **fields: Any):
     expected = derive(p, weighting, **fields)
     trace = run(p, weighting, **fields)
-    w, (phi1, phi2), _, _ = expected
+    w, (phi1, phi2), rates, bound = expected
+    for t, row in enumerate(trace.rows):
+        for k in range(len(phi1)):
+            reached = [eta[k] for eta in rates[t].values() if len(eta) > k]
+            assert row[f"rate_{k}"] == pytest.approx(np.mean(reached) if reached else 0.0, abs=1e-9)
+    assert row["clamps"] == bound[0] + bound[2]
     agree(trace.w, w)
     agree(trace.server["w"], w[-1])
     agree(trace.server["phi1"], phi1)

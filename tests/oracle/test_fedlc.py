@@ -84,6 +84,7 @@ def compare(
     agree(trace.server["w"], log.w[-1])
     row = trace.rows[-1]
     agree(row["rate_mean"], np.mean([job.rate for job in log.jobs]))
+    assert row["demands_mean"] == pytest.approx(log.M[-1].sum() / q.clients, rel=1e-6)
     assert (row["clamped_low"], row["clamped_high"]) == (log.low, log.high)
     return log
 
@@ -251,7 +252,7 @@ def test_bytes_between_devices_are_those_of_the_mailed_gradients() -> None:
     assert q.run("fedlc", seconds=seconds).rows[-1]["bytes_peer"] == 16 * log.sent > 0
 
 
-@pytest.mark.parametrize("fields", [{"compute_budget": 1}, {"localcol_k": "eq40"}], ids=str)
+@pytest.mark.parametrize("fields", [{"compute_budget": 1}, {"link_budget": 0}, {"localcol_k": "eq40"}], ids=str)
 def test_without_demands_and_rates_it_is_asynchronous_sgd(fields: dict[str, Any]) -> None:
     """w_{t+1} = w_t + (d_i/D) (w_i - w_v)."""
     q = gentle(257, 5, 40)

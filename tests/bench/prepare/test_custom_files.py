@@ -13,7 +13,6 @@ from bench.errors import UserError
 from bench.main import command, plan, store
 from bench.prepare import own_files, registry
 from bench.record import read_all
-from tests.bench.refusal import assert_refused
 
 ALGO = """
 from dataclasses import dataclass
@@ -223,13 +222,11 @@ BAD: dict[str, tuple[str, str, list[str]]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_file_that_cannot_be_used_is_refused_in_one_sentence(
-    case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_cannot_be_used_is_refused_in_one_sentence(case: str, tmp_path: Path, refused) -> None:
     text, line, words = BAD[case]
     (tmp_path / "bad.py").write_text(text)
     (tmp_path / "folder.py").mkdir()
-    assert_refused(line.split(), words, capsys, monkeypatch)
+    refused(line.split(), words, silent=True)
 
 
 def test_the_target_of_a_record_that_is_gone() -> None:
