@@ -107,7 +107,7 @@ def watch(loop, **hooks):
         name: lambda self, *a, name=name, through=through: through(getattr(algo, name), *a)
         for name, through in hooks.items()
     }
-    loop.algo = type("Watched", (type(algo),), own)(**{f.name: getattr(algo, f.name) for f in fields(algo)})
+    loop.algo = loop.training.algo = type("Watched", (type(algo),), own)(**{f.name: getattr(algo, f.name) for f in fields(algo)})
 
 
 def interrupt(loop, other):

@@ -73,7 +73,7 @@ def test_along_the_mean_gradient_an_epoch_of_many_steps_is_one_step_of_phi1():
     loop = parts("batch_size=20", "cohort=8", "partition=dirichlet", "partition.alpha=0.3").loop
     steps = [loop.engine.batches.steps_per_epoch(client) for client in range(8)]
     assert min(steps) < max(steps) and max(steps) > 5
-    loop.algo = Watched(update="aggregated")
+    loop.algo = loop.training.algo = Watched(update="aggregated")
     object.__setattr__(loop.algo, "seen", [])
     loop.advance()
     loop.advance()
