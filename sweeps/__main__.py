@@ -10,7 +10,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from bench.errors import Parser, UserError, guarded
-from sweeps.plan import NARROWING, Sweep, command, find, sweeps
+from sweeps.plan import NARROWING, Sweep, find, sweeps
 
 if TYPE_CHECKING:  # Optuna takes a second
     from sweeps.worker import Options
@@ -56,7 +56,7 @@ def _verb() -> int:
     keys, sampler = _sampler(words)
     sweep = find(name, keys)
     if verb == "run" and args.dry_run:
-        print("\n".join(map(command, sweep.jobs)))
+        print("\n".join(sweep.commands))
         return 0
     return _act(verb, _options(name, keys, sampler, args), args)
 

@@ -66,6 +66,10 @@ class Sweep:
         return tuple(dict.fromkeys(run.words(seed) for seed in self.seeds for run in self.runs))
 
     @property
+    def commands(self) -> tuple[str, ...]:
+        return tuple(map(command, self.jobs))
+
+    @property
     def grids(self) -> dict[tuple[str, str, str], list[PlannedRun]]:
         """The runs of every label, in their order: what its best is taken from."""
         found: dict[tuple[str, str, str], list[PlannedRun]] = {}
