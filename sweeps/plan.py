@@ -66,6 +66,10 @@ class Sweep:
         return tuple(dict.fromkeys(run.words(seed) for seed in self.seeds for run in self.runs))
 
     @property
+    def commands(self) -> tuple[str, ...]:
+        return tuple(map(command, self.jobs))
+
+    @property
     def grids(self) -> dict[tuple[str, str, str], list[PlannedRun]]:
         """The runs of every label, in their order: what its best is taken from."""
         found: dict[tuple[str, str, str], list[PlannedRun]] = {}
@@ -132,13 +136,7 @@ def find(name: str, overrides: Sequence[str] = ()) -> Sweep:
 
 def merged(overrides: Iterable[str], text: str) -> tuple[str, ...]:
     """With `text` in the place of what sets the same key, or at the end."""
-    key = text.partition("=")[0]
-    words = list(overrides)
-    places = [i for i, word in enumerate(words) if word.partition("=")[0] == key]
-    if not places:
-        return (*words, text)
-    words[places[0]] = text
-    return tuple(words)
+    return tuple({word.partition("=")[0]: word for word in (*overrides, text)}.values())
 
 
 def cells(
@@ -157,8 +155,8 @@ def cells(
         PlannedRun(
             method, dataset, setting, _words(option, of_dataset[dataset], f"protocol={protocol}", settings[setting])
         )
-        for dataset, setting, method in product(of_dataset, settings, methods)
-        for option in _options(methods[method])
+        for dataset, setting, (method, options) in product(of_dataset, settings, methods.items())
+        for option in ([options] if isinstance(options, str) else options)
     )
 
 
@@ -172,10 +170,6 @@ def same(runs: Iterable[PlannedRun], setting: str, /, **label: str) -> tuple[Pla
     return tuple(
         replace(run, setting=setting) for run in runs if all(getattr(run, key) == value for key, value in label.items())
     )
-
-
-def _options(method: str | Sequence[str]) -> Sequence[str]:
-    return (method,) if isinstance(method, str) else method
 
 
 def _words(*parts: str) -> tuple[str, ...]:

@@ -135,11 +135,13 @@ class GridQueue(TrialQueue):
         return bool(block)
 
     def _add(self, job: tuple[str, ...]) -> None:
-        params = {key: _value(text, self.space[key]) for key, text in pairs(job).items()}
+        given = pairs(job)
+        space = {key: self.space[key] for key in given}
+        words = {key for key, distribution in space.items() if isinstance(distribution, CategoricalDistribution)}
         trial = optuna.create_trial(
             state=TrialState.WAITING,
-            params=params,
-            distributions={key: self.space[key] for key in params},
+            params={key: text if key in words else float(text) for key, text in given.items()},
+            distributions=space,
             user_attrs={JOB: shlex.join(job)},
         )
         try:
@@ -196,7 +198,3 @@ def _distribution(texts: Collection[str]) -> BaseDistribution:
     except ValueError:
         return CategoricalDistribution(sorted(set(texts)))
     return FloatDistribution(min(numbers), max(numbers))
-
-
-def _value(text: str, distribution: BaseDistribution) -> float | str:
-    return text if isinstance(distribution, CategoricalDistribution) else float(text)

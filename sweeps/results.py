@@ -14,7 +14,7 @@ from typing import Any
 from optuna.trial import FrozenTrial, TrialState
 
 from bench.metrics import PLUS_MINUS
-from bench.output.seeds import SeedNumbers, SeedRuns, target_text
+from bench.output.seeds import SeedRuns, target_text
 from sweeps.plan import GOALS, PlannedRun, Sweep
 from sweeps.queue import ERROR, JOB, RESULT
 
@@ -79,13 +79,8 @@ def _finished(
 def markdown(sweep: Sweep, table: Sequence[BestConfiguration]) -> str:
     """The table, then what to know of it."""
     head = ["method", "data set", "setting", "best parameters", "tried", "seeds"]
-    head += [
-        f"rounds to {target_text(row.runs for row in table)}",
-        "final accuracy %",
-        "best accuracy %",
-        "s/round",
-        "diverged",
-    ]
+    head += [f"rounds to {target_text(row.runs for row in table)}", "final accuracy %", "best accuracy %"]
+    head += ["s/round", "diverged"]
     return "\n".join([*lines_of([head, *(_cells(row) for row in table)]), "", *_notes(sweep, table)])
 
 
@@ -130,22 +125,16 @@ def _rank(goal: str, runs: SeedRuns[KeptResult]) -> tuple[float, ...]:
 def _cells(row: BestConfiguration) -> list[str]:
     runs = row.runs
     tried = str(row.tried) if row.tried == row.planned else f"{row.tried} of {row.planned}"
-    accuracies = [_known(runs.numbers(key).times(100), ".2f") for key in ("final_accuracy", "best_accuracy")]
-    seconds = _known(runs.numbers("seconds_per_round"), ".3f").partition(" ")[0]
     rounds = runs.numbers("rounds_to_target").text(".1f")
-    return [*row.label, runs.label, tried, str(len(runs)), rounds, *accuracies, seconds, str(runs.diverged)]
-
-
-def _known(numbers: SeedNumbers, form: str) -> str:
-    """Of the seeds that did not diverge."""
-    return numbers.known.text(form, missing="diverged")
+    measured = [runs.numbers(key).known for key in ("final_accuracy", "best_accuracy", "seconds_per_round")]
+    final, best = (numbers.times(100).text(".2f", "diverged") for numbers in measured[:2])
+    seconds = measured[2].text(".3f", "diverged").partition(" ")[0]
+    return [*row.label, runs.label, tried, str(len(runs)), rounds, final, best, seconds, str(runs.diverged)]
 
 
 def _notes(sweep: Sweep, table: Sequence[BestConfiguration]) -> list[str]:
-    budgets = {(row.planned, len(sweep.seeds)) for row in table}
-    budget = ", ".join(
-        f"{n} configuration{'s' * (n > 1)} x {seeds} seed{'s' * (seeds > 1)}" for n, seeds in sorted(budgets)
-    )
+    seeds, budgets = len(sweep.seeds), {row.planned for row in table}
+    budget = ", ".join(f"{n} configuration{'s' * (n > 1)} x {seeds} seed{'s' * (seeds > 1)}" for n in sorted(budgets))
     equal = "the same for every row" if len(budgets) == 1 else "not the same for every row: see `tried`"
     notes = [
         f"Source: {sweep.source}.",

@@ -69,8 +69,8 @@ class SearchQueue(TrialQueue):
         self.budget = trials
         self.spaces: dict[str, SearchSpace] = {}
         for label, runs in sweep.grids.items():
-            space = SearchSpace(label, runs, _rate(runs[0].overrides), sweep.seeds[0])
-            self.spaces[f"{self.title}: {' '.join(label)}"] = space
+            rate = _rate(tuple(word for word in runs[0].overrides if not word.startswith("algo")))  # the same for all
+            self.spaces[f"{self.title}: {' '.join(label)}"] = SearchSpace(label, runs, rate, sweep.seeds[0])
         with storage.exclusive():
             self.studies = [self._study(title, space) for title, space in self.spaces.items()]
 
@@ -152,11 +152,7 @@ def _around(values: list[float], factor: float) -> FloatDistribution:
     return FloatDistribution(low - margin, high + margin)
 
 
-def _rate(overrides: tuple[str, ...]) -> float:
-    """The local rate where nothing else is said; it does not depend on the method."""
-    return _protocol_rate(tuple(word for word in overrides if not word.startswith("algo")))
-
-
 @cache
-def _protocol_rate(words: tuple[str, ...]) -> float:
+def _rate(words: tuple[str, ...]) -> float:
+    """The local rate where nothing else is said."""
     return float(compose.config(words)["lr"])

@@ -18,7 +18,7 @@ import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState
 
-from bench.errors import Diverged, UserError, of_machine
+from bench.errors import Diverged, guarded, of_machine
 from bench.record import read
 from sweeps import compose
 from sweeps.plan import command, find
@@ -128,8 +128,7 @@ class TrialWorker:
 
     def _run(self, claimed: ClaimedTrial) -> None:
         print(f"\n--- trial {claimed.trial.number}: {command(claimed.words)}", flush=True)
-        state, result = TrialState.FAIL, None
-        attributes: dict[str, Any] = {}
+        state, result, attributes = TrialState.FAIL, None, dict[str, Any]()
         try:
             with self.queue.storage.heartbeat(claimed.trial):
                 self.busy = True
@@ -182,11 +181,7 @@ def main() -> int:
     worker = TrialWorker(Options.loaded(sys.argv[1]))
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, worker.stop)
-    try:
-        return worker.work()
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return guarded(worker.work)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import pytest
 from bench.errors import UserError
 from bench.main import plan, store
 from leaderboards.ledger import Claim, load
-from sweeps.plan import PlannedRun, command, find, merged, sweeps
+from sweeps.plan import PlannedRun, find, merged, sweeps
 
 NAMES = {
     *(f"fedlga/{name}" for name in ("table4", "table5", "table6", "fig2", "fig6", "fig7", "fig8", "fig9", "fig10")),
@@ -132,7 +132,7 @@ def test_keys_narrow_or_join() -> None:
     sweep = find("fedlga/table4", ["scale=cpu", "rounds=7", "dataset=fmnist", "algo=fedprox,fedsam", "seed=3,4"])
     assert sweep.title == "fedlga/table4 algo=fedprox,fedsam dataset=fmnist rounds=7 scale=cpu seed=3,4"
     assert len(sweep.jobs) == 2 * 3 * 2
-    assert command(sweep.jobs[0]) == (
+    assert sweep.commands[0] == (
         "python bench.py algo=fedprox algo.mu=0.1 dataset=fmnist protocol=fedlga scale=cpu rounds=7 seed=3"
     )
     assert find("fedlc/degrees", ["dataset=emnist"]).runs == find("fedlc/degrees", ["dataset=emnist_byclass"]).runs
