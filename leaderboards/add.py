@@ -17,9 +17,8 @@ from leaderboards.results import Planned, Result, shaping
 
 RESOLVE = """
 import json, sys
-from bench.main import plan, store
-store()
-print(json.dumps([plan(keys, False)[0] for keys in json.load(sys.stdin)]))
+from bench.prepare import compose
+print(json.dumps(compose.configs(json.load(sys.stdin))))
 """
 NO_SCALE = ("seed", "scale", "dataset.source")
 Overrides = tuple[str, ...]

@@ -15,11 +15,10 @@ COUNT = """
 import json, sys
 import numpy as np
 from bench.learning.flat import Layout
-from bench.main import plan, store
+from bench.prepare import compose
 from bench.models import build
-store()
 def count(keys, shape, classes):
-    model = plan(keys, False)[0]["model"]
+    model = compose.config(keys)["model"]
     layout = Layout(build(model, tuple(shape), classes, np.random.default_rng(0)))
     return int(layout.sizes[~layout.deep].sum()), int(layout.sizes[layout.deep].sum())
 print(json.dumps([count(*question) for question in json.load(sys.stdin)]))

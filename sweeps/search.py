@@ -186,7 +186,6 @@ def _rate(overrides: tuple[str, ...]) -> float:
 
 @cache
 def _protocol_rate(words: tuple[str, ...]) -> float:
-    from bench.main import plan, store
+    from bench.prepare import compose
 
-    store()
-    return float(plan(list(words), multirun=False)[0]["lr"])
+    return float(compose.config(list(words))["lr"])

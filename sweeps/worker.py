@@ -76,11 +76,9 @@ Execute = Callable[[Task], Mapping[str, Any]]  # a benchmark, or whatever is to 
 
 def benchmark(task: Task) -> Mapping[str, Any]:
     """One run in this process; an earlier attempt whose record is here goes on where it stopped."""
-    from bench.main import plan, store
-    from bench.prepare import registry
+    from bench.prepare import compose, registry
     from bench.run import run
 
-    store()
     claim, folder = task.claim, task.claim.record
     earlier = read(folder) if folder is not None and (folder / "config.yaml").exists() else None
     folders: list[Path] = []
@@ -94,7 +92,7 @@ def benchmark(task: Task) -> Mapping[str, Any]:
             return earlier.result
         if earlier is not None and earlier.status == "interrupted":
             return run(earlier.config, resume=earlier.folder, on_record=begin, on_round=task.on_round)
-        config = plan([*claim.words, f"out={task.out}"], multirun=False)[0]
+        config = compose.config([*claim.words, f"out={task.out}"])
         registry.create(config["dataset"]).require()
         return run(config | {"group": task.group, "command": claim.command}, on_record=begin, on_round=task.on_round)
     except Diverged:
