@@ -76,11 +76,6 @@ def test_of_hydra_only_what_is_public_is_used() -> None:
     assert [path for path in found if "hydra._internal" in path.read_text(encoding="utf-8")] == []
 
 
-def test_a_protocol_may_be_named_again_when_a_run_is_resumed() -> None:
-    given = compose.plan(["protocol=fedlga", "dataset=fmnist"], multirun=False)[0].given
-    assert given["protocol"] == {"name": "fedlga"}
-
-
 @pytest.mark.parametrize("schema", [Keys, *SCHEMAS.values()])
 def test_metadata_of_keys_are_words_that_are_checked(schema: type) -> None:
     for f in fields(schema):
