@@ -10,12 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bench.main import plan, store
-
-
-def config(words: Sequence[str]) -> dict[str, Any]:
-    """The resolved config of a command line."""
-    return plan(list(words), multirun=False)[0]
+from bench.prepare import compose
 
 
 def layers(words: Sequence[str], image: Sequence[int], classes: int) -> tuple[int, int]:
@@ -25,12 +20,14 @@ def layers(words: Sequence[str], image: Sequence[int], classes: int) -> tuple[in
     from bench.learning.flat import Layout
     from bench.models import build
 
-    layout = Layout(build(config(words)["model"], tuple(image), classes, np.random.default_rng(0)))
+    layout = Layout(build(compose.config(list(words))["model"], tuple(image), classes, np.random.default_rng(0)))
     return int(layout.sizes[~layout.deep].sum()), int(layout.sizes[layout.deep].sum())
 
 
-KINDS: dict[str, Callable[[Any], Any]] = {"configs": config, "layers": lambda question: layers(*question)}
+KINDS: dict[str, Callable[[list[Any]], list[Any]]] = {
+    "configs": compose.configs,
+    "layers": lambda questions: [layers(*question) for question in questions],
+}
 
 if __name__ == "__main__":
-    store()
-    print(json.dumps([KINDS[sys.argv[1]](question) for question in json.load(sys.stdin)]))
+    print(json.dumps(KINDS[sys.argv[1]](json.load(sys.stdin))))

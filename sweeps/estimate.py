@@ -13,9 +13,8 @@ import time
 from functools import cache
 from typing import Any
 
-from bench.prepare import registry
+from bench.prepare import compose, registry
 from bench.simulation import schedule
-from sweeps import compose
 from sweeps.plan import PlannedRun, Sweep, pairs
 
 # milliseconds of CPU for one training step, and for each sample in it; width 1, the input size of the papers

@@ -18,7 +18,7 @@ import optuna
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
-from sweeps import compose
+from bench.prepare import compose
 from sweeps.plan import PlannedRun, Sweep, merged, pairs, texts_by_key
 from sweeps.queue import JOB, QueueState, TrialQueue
 from sweeps.storage import Storage

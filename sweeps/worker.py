@@ -19,8 +19,8 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState
 
 from bench.errors import Diverged, guarded, of_machine
+from bench.prepare import compose
 from bench.record import read
-from sweeps import compose
 from sweeps.plan import command, find
 from sweeps.queue import ERROR, RECORD, RESULT, ClaimedTrial, GridQueue, TrialQueue, value
 from sweeps.search import SearchQueue

@@ -5,7 +5,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from bench.main import command, plan, store
+from bench.main import command
+from bench.prepare import compose
 from bench.prepare.assemble import build
 from bench.record import read_all
 from tests.running import ROOT, bench
@@ -21,9 +22,8 @@ def test_fedavg_passes_80_percent_on_digits_within_20_rounds_and_writes_to_the_o
 
 def test_fedasync_with_one_device_at_a_time_and_mixing_1_is_sequential_sgd():
     """Each arrival replaces the model, so that the devices train one after the other: plain torch, same batches."""
-    store()
     keys = ["algo=fedasync", "algo.alpha=1", "algo.staleness=const", "algo.mu=0", "concurrency=1", "clients=5"]
-    config = plan([*keys, "cohort=5", "rounds=12"], multirun=False)[0]
+    config = compose.config([*keys, "cohort=5", "rounds=12"])
     parts = build(config)
     loop, batches = parts.loop, parts.loop.engine.batches
     net, optimiser = _twin(parts, config["lr"])
