@@ -135,14 +135,20 @@ VALUES: dict[str, tuple[str, tuple[Any, ...]]] = {
     **dict.fromkeys(
         ("lr", "virtual_seconds", "model.width", "partition.alpha"), ("a finite number above 0", (0.0, -1.0))
     ),
-    **dict.fromkeys(("weight_decay", "checkpoint_seconds", "seed"), ("a finite number, at least 0", (-1, math.inf))),
+    **dict.fromkeys(("weight_decay", "checkpoint_seconds", "seed"), ("a finite number of at least 0", (-1, math.inf))),
     **dict.fromkeys(("momentum", "devices.loss", "model.dropout"), ("at least 0 and below 1", (-0.1, 1.0, math.nan))),
     **dict.fromkeys(("target", "val_fraction"), ("between 0 and 1, both excluded", (0.0, 1.0, 90.0, math.nan))),
-    **dict.fromkeys(("devices.up", "devices.down"), ("a number above 0, or a list of such numbers", (0, [], [1, -1]))),
-    **dict.fromkeys(("devices.seconds", "devices.peer"), ("[lo, hi] with 0 < lo <= hi", ([1], [0, 1], [2, 1]))),
+    **dict.fromkeys(
+        ("devices.up", "devices.down"),
+        ("a number or a list of numbers, each a finite number above 0", (0, [], [1, -1])),
+    ),
+    **dict.fromkeys(
+        ("devices.seconds", "devices.peer"),
+        ("[lo, hi] with lo <= hi, each a finite number above 0", ([1], [0, 1], [2, 1])),
+    ),
     "devices.rho": ("between 0 and 1", (1.1, -0.1, math.nan)),
-    "devices.spread": ("at least 1", (0.5, math.inf)),
-    "model.hidden": ("a list of numbers of at least 1", ([0], [64, -1])),
+    "devices.spread": ("a finite number of at least 1", (0.5, math.inf)),
+    "model.hidden": ("a list of numbers, each a finite number of at least 1", ([0], [64, -1])),
     "devices.straggler": ("tau | epochs", ("late",)),
     "local_unit": ("epoch | step", ("batch",)),
     "weighting": ("size | uniform", ("none",)),

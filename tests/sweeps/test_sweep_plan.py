@@ -10,6 +10,7 @@ from re import sub
 import pytest
 
 from bench.errors import UserError
+from bench.prepare import compose
 from leaderboards.ledger import Claim, load
 from sweeps.plan import PlannedRun, find, merged, sweeps
 

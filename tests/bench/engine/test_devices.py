@@ -82,7 +82,7 @@ class Scalar(Algorithm):
 @pytest.mark.parametrize("careless", [Careless, Scalar])
 def test_a_tensor_without_a_device_would_be_found(careless):
     parts = build(config("algo=fedavg", "engine=eager"))
-    parts.loop.algo = careless()
+    parts.loop.algo = parts.loop.training.algo = careless()
     try:
         devices = {tensor.device.type for tensor in run_elsewhere(parts)}
     except (RuntimeError, NotImplementedError):

@@ -171,7 +171,7 @@ class Odd(Exception):
 def test_an_error_in_a_worker_is_raised_here_with_its_traceback(error, raised, parts):
     several = parts("engine.workers=2")
     loop, good = several.loop, several.loop.algo
-    loop.algo = Careless(error=error)
+    loop.algo = loop.training.algo = Careless(error=error)
     with pytest.raises(raised) as caught:
         loop.advance()
     told = str(caught.value) + "\n".join(getattr(caught.value, "__notes__", []))
