@@ -14,7 +14,7 @@ from leaderboards.ledger import SLACK, Claim, load
 from leaderboards.measure import Measured, Shelf, measure, ordering
 from leaderboards.papers import special
 from leaderboards.reading import higher
-from leaderboards.results import Result
+from leaderboards.results import CommittedRun
 
 EXACT, REPRODUCED, DIRECTION = "exact", "reproduced", "direction only"
 CONTRADICTED, NOT_CONFIRMED = "contradicted", "not confirmed"
@@ -40,7 +40,7 @@ class Verdict:
     deviations: tuple[str, ...] = ()
     values: tuple[tuple[int, float], ...] = ()  # (seed, number), infinity is never
     ratio: float | None = None  # the claimed number as a ratio to its yardstick, where that is what is measured
-    results: tuple[Result, ...] = ()
+    results: tuple[CommittedRun, ...] = ()
 
     @property
     def id(self) -> str:
@@ -62,7 +62,7 @@ def all_verdicts() -> list[Verdict]:
     return verdicts(load())
 
 
-def verdicts(claims: Sequence[Claim], found: Sequence[Result] | None = None) -> list[Verdict]:
+def verdicts(claims: Sequence[Claim], found: Sequence[CommittedRun] | None = None) -> list[Verdict]:
     book, shelf = Book(load()), Shelf(results.committed() if found is None else found)
     return [verdict(claim, book, shelf) for claim in claims]
 
@@ -166,7 +166,7 @@ def _orderings(claim: Claim, shelf: Shelf, values: Sequence[float]) -> tuple[str
         return printed, UNCLEAR, f"claimed: {_than(printed, other)}; {other.method} is not run on the same seeds"
     relative = judge.is_relative(claim)
     allowed = judge.RELATIVE if relative else judge.margin(claim)
-    differences = [judge.difference(a, b, relative) for a, b in zip(pair[0].values(), pair[1].values(), strict=True)]
+    differences = pair[0].paired(pair[1], lambda a, b: judge.difference(a, b, relative)).values
     ours = judge.relation(differences, allowed, more)
     return (
         printed,

@@ -91,16 +91,17 @@ def benchmark(task: Task) -> Mapping[str, Any]:
 
     try:
         if earlier is not None and earlier.result is not None:
-            return earlier.result
+            return earlier.result.to_dict()
         if earlier is not None and earlier.status == "interrupted":
-            return run(earlier.config, resume=earlier.folder, on_record=begin, on_round=task.on_round)
+            return run(earlier.config, resume=earlier.folder, on_record=begin, on_round=task.on_round).to_dict()
         config = plan([*claim.words, f"out={task.out}"], multirun=False)[0]
         registry.create(config["dataset"]).require()
-        return run(config | {"group": task.group, "command": claim.command}, on_record=begin, on_round=task.on_round)
+        config |= {"group": task.group, "command": claim.command}
+        return run(config, on_record=begin, on_round=task.on_round).to_dict()
     except Diverged:
         result = read(folders[-1]).result
         assert result is not None
-        return result
+        return result.to_dict()
 
 
 class Worker:

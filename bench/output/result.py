@@ -69,6 +69,10 @@ class RunResult:
             del found["diverged"]
         return {"format": versions.FORMAT, **found}
 
+    def flat(self) -> dict[str, Any]:
+        """What fits into one row of a table."""
+        return {name: value for name, value in self.to_dict().items() if not isinstance(value, dict | list)}
+
     def number(self, key: str) -> float | None:
         value: float | None = getattr(self, key)
         return None if value is None or math.isnan(value) else value
