@@ -13,7 +13,7 @@ from bench.output.keys import dotted
 from bench.record import Run, read, read_all
 from leaderboards import results
 from leaderboards.apart import answers
-from leaderboards.plans import PlannedRun, every
+from leaderboards.plans import SweepRun, every
 from leaderboards.results import CommittedRun, Planned, shaping
 
 NO_SCALE = ("seed", "scale", "dataset.source")
@@ -82,14 +82,14 @@ def planned(run: Run, configs: Mapping[Overrides, Mapping[str, Any]]) -> list[Pl
     return [_entry(place, *gaps, str(run.config["scale"])) for place, gaps in chosen]
 
 
-def _entry(place: PlannedRun, own: Mapping[str, Any], paper: dict[str, tuple[Any, Any]], scale: str) -> Planned:
+def _entry(place: SweepRun, own: Mapping[str, Any], paper: dict[str, tuple[Any, Any]], scale: str) -> Planned:
     name = "paper" if not paper else "other" if own else scale
     run = place.run
     return Planned(place.sweep.name, run.method, run.dataset, run.setting, run.overrides, name, paper)
 
 
 def _distance(
-    run: Run, place: PlannedRun, configs: Mapping[Overrides, Mapping[str, Any]]
+    run: Run, place: SweepRun, configs: Mapping[Overrides, Mapping[str, Any]]
 ) -> tuple[dict[str, Any], dict[str, tuple[Any, Any]]]:
     """What differs from the plan at the run's own scale, and at the paper's."""
     scale = str(run.config["scale"])
@@ -112,7 +112,7 @@ def _shape(config: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _candidates(run: Run) -> list[PlannedRun]:
+def _candidates(run: Run) -> list[SweepRun]:
     """What the run may be a run of: all that its config does not rule out at once, and all of its sweep."""
     words = {f"algo={run.config['algo']['name']}", f"dataset={run.config['dataset']['name']}"}
     found = [place for place in every() if words <= {*place.run.overrides}]

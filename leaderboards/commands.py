@@ -9,7 +9,7 @@ from bench.errors import UserError, unknown
 from leaderboards import plans, rivals
 from leaderboards.ledger import Claim, load
 from leaderboards.papers import special
-from leaderboards.plans import PlannedRun
+from leaderboards.plans import SweepRun
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def recipe(claim: Claim) -> Recipe:
     return Recipe(claim, "paper", _sweep(found), runs, seeds, special(claim.paper).obstacle(claim))
 
 
-def _sweep(found: list[PlannedRun]) -> str | None:
+def _sweep(found: list[SweepRun]) -> str | None:
     """The sweep that runs all seeds, narrowed to what the claim needs."""
     if not found:
         return None

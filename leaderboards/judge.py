@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from bench.metrics import mean_interval
 from leaderboards.ledger import SLACK, Claim
@@ -39,10 +39,8 @@ def agrees(claimed: float | None, values: Sequence[float], half: float, allowed:
 
 def difference(a: float, b: float, relative: bool) -> float:
     """Of one pair; never is later than every number."""
-    if math.isinf(a) and math.isinf(b):
-        return 0.0
     if math.isinf(a) or math.isinf(b):
-        return math.inf if math.isinf(a) else -math.inf
+        return 0.0 if a == b else a - b
     return (a - b) / b if relative else a - b
 
 
@@ -62,14 +60,13 @@ def relation(differences: Sequence[float], allowed: float, more_is_better: bool)
     return TIE if all(abs(value) <= allowed + SLACK for value in differences) else UNCLEAR
 
 
-def printed_relation(claim: Claim, other: Claim, more_is_better: bool) -> str:
-    """The same of two printed numbers."""
-    a, b = (math.inf if c.value is None else c.value for c in (claim, other))
-    relative = is_relative(claim)
-    allowed = RELATIVE if relative else margin(claim)
-    return relation([difference(a, b, relative)], allowed, more_is_better)
-
-
-def is_relative(claim: Claim) -> bool:
+def paired_relation(claim: Claim, pairs: Iterable[tuple[float, float]], more_is_better: bool) -> str:
     """Rounds, seconds and bytes differ in proportion, accuracies in points."""
-    return "accuracy" not in claim.metric
+    relative = "accuracy" not in claim.metric
+    differences = [difference(a, b, relative) for a, b in pairs]
+    return relation(differences, RELATIVE if relative else margin(claim), more_is_better)
+
+
+def printed_relation(claim: Claim, other: Claim, more_is_better: bool) -> str:
+    a, b = (math.inf if c.value is None else c.value for c in (claim, other))
+    return paired_relation(claim, [(a, b)], more_is_better)

@@ -98,24 +98,24 @@ def measure(claim: Claim, shelf: Shelf) -> Measured | None:
     return _made(values, [point], count)
 
 
-def ordering(claim: Claim, shelf: Shelf) -> tuple[SeedNumbers, SeedNumbers] | None:
+def ordering(claim: Claim, shelf: Shelf) -> list[tuple[float, float]]:
     """The claim's and its rival's numbers, for the seeds that both have."""
     other = rivals.rival(claim)
     if other is None:
-        return None
+        return []
     sides = []
     for side in (claim, other):
         wanted = cell(side.paper, side.method, side.dataset, side.setting)
         if (found := shelf.best(wanted, side, side.metric)) is None:
-            return None
+            return []
         sides.append((found[0], wanted))
     (a, mine), (b, theirs) = sides
     if claim.metric == "accuracy_at_time":
         first, second = _at_time(claim, a, shelf), _at_time(other, b, shelf)
     else:
-        a, b = _of_one_batch(a, b, claim.metric), _of_one_batch(b, a, claim.metric)
-        first, second = numbers(a, claim, claim.metric, mine), numbers(b, other, other.metric, theirs)
-    return (first, second) if first.by_seed.keys() & second.by_seed.keys() else None
+        first = numbers(_of_one_batch(a, b, claim.metric), claim, claim.metric, mine)
+        second = numbers(b, other, other.metric, theirs)
+    return list(first.common(second).values())
 
 
 def paired(

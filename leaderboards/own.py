@@ -13,10 +13,6 @@ IMAGES = {"fmnist": ((1, 28, 28), 10), "cifar10": ((3, 32, 32), 10), "gtsrb": ((
 @cache
 def layers(protocol: str) -> dict[str, tuple[int, int]]:
     """Data set -> (shallow, deep) parameters of the model that `protocol` uses."""
-    return count_layers({name: [f"protocol={protocol}", f"dataset={name}", "scale=paper"] for name in IMAGES})
-
-
-def count_layers(keys: dict[str, list[str]]) -> dict[str, tuple[int, int]]:
-    """The same for any keys of the command line, per data set."""
-    found = answers("layers", [(keys[name], *IMAGES[name]) for name in keys], "the models could not be built")
-    return {name: (shallow, deep) for name, (shallow, deep) in zip(keys, found, strict=True)}
+    questions = [([f"protocol={protocol}", f"dataset={name}", "scale=paper"], *IMAGES[name]) for name in IMAGES]
+    found = answers("layers", questions, "the models could not be built")
+    return {name: (shallow, deep) for name, (shallow, deep) in zip(IMAGES, found, strict=True)}

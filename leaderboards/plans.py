@@ -23,7 +23,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class PlannedRun:
+class SweepRun:
     """A run of a sweep's plan."""
 
     sweep: Sweep
@@ -58,19 +58,19 @@ def canonical(paper: str, setting: str) -> str:
 
 
 @cache
-def every() -> tuple[PlannedRun, ...]:
-    return tuple(PlannedRun(sweep, run) for sweep in sweeps().values() for run in sweep.runs)
+def every() -> tuple[SweepRun, ...]:
+    return tuple(SweepRun(sweep, run) for sweep in sweeps().values() for run in sweep.runs)
 
 
 @cache
-def _by_cell() -> dict[Cell, list[PlannedRun]]:
-    found: dict[Cell, list[PlannedRun]] = {}
+def _by_cell() -> dict[Cell, list[SweepRun]]:
+    found: dict[Cell, list[SweepRun]] = {}
     for place in every():
         found.setdefault(place.cell, []).append(place)
     return found
 
 
-def places(wanted: Cell, where: str | None = None) -> list[PlannedRun]:
+def places(wanted: Cell, where: str | None = None) -> list[SweepRun]:
     """The runs that stand for a cell; only those of the sweep that covers `where`, if one does."""
     found = _by_cell().get(wanted, [])
     return [place for place in found if where in place.sweep.covers] or found

@@ -21,14 +21,11 @@ def rival(claim: Claim) -> Claim | None:
     """The printed number that a claim's ordering is about; None if the paper prints none."""
     if " vs " in claim.method or claim.definition.comparison is not None:
         return None
-    found = [other for name in _rivals(claim) for other in _siblings(claim, name)]
+    names = (FEDAVG,) if is_own(claim) else papers()[claim.paper].own
+    found = [other for name in names for other in _siblings(claim, name)]
     if not found and claim.metric in VIRTUAL:
         found = [other for other in _column(claim) if other.method != claim.method]
     return found[0] if found else None
-
-
-def _rivals(claim: Claim) -> Sequence[str]:
-    return (FEDAVG,) if is_own(claim) else papers()[claim.paper].own
 
 
 def _siblings(claim: Claim, method: str) -> list[Claim]:
@@ -44,8 +41,7 @@ def _set_to(setting: str, rows: Sequence[Claim]) -> list[Claim]:
 
 
 def _table(claim: Claim) -> list[Claim]:
-    rows = _by_place().get((claim.paper, claim.where), [])
-    return [row for row in rows if (row.dataset, row.metric) == (claim.dataset, claim.metric)]
+    return _like(claim.paper, claim.where, claim.dataset, claim.metric)
 
 
 def _column(claim: Claim) -> list[Claim]:
@@ -53,11 +49,8 @@ def _column(claim: Claim) -> list[Claim]:
 
 
 @cache
-def _by_place() -> dict[tuple[str, str], list[Claim]]:
-    found: dict[tuple[str, str], list[Claim]] = {}
-    for claim in load():
-        found.setdefault((claim.paper, claim.where), []).append(claim)
-    return found
+def _like(*about: str) -> list[Claim]:
+    return [claim for claim in load() if (claim.paper, claim.where, claim.dataset, claim.metric) == about]
 
 
 def yardstick(claim: Claim) -> Claim | None:

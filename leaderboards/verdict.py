@@ -74,19 +74,17 @@ def verdict(claim: Claim, book: Book, shelf: Shelf) -> Verdict:
         same = abs(value - claim.number) <= claim.half + SLACK
         return Verdict(claim, value, EXACT if same else NOT_CONFIRMED, "from our own models")
     arithmetic = _arithmetic(claim, book)
-    if special(claim.paper).obstacle(claim) is None and not _is_yardstick(claim):
-        measured = measure(claim, shelf)
-        if measured is not None:
-            return _measured(claim, measured, shelf, arithmetic)
+    can_run = special(claim.paper).obstacle(claim) is None and not _is_yardstick(claim)
+    if can_run and (measured := measure(claim, shelf)) is not None:
+        return _measured(claim, measured, shelf, arithmetic)
     return arithmetic or _nothing(claim)
 
 
 def _arithmetic(claim: Claim, book: Book) -> Verdict | None:
     if (found := derivation(claim, book)) is None:
         return None
-    value = found.value
-    name = CONSISTENT if found.agrees(claim) else INCONSISTENT
-    return Verdict(claim, value, name, f"{found.words}: {number(value)}{_difference(claim, value)}")
+    why = f"{found.words}: {number(found.value)}{_difference(claim, found.value)}"
+    return Verdict(claim, found.value, CONSISTENT if found.agrees(claim) else INCONSISTENT, why)
 
 
 def _nothing(claim: Claim) -> Verdict:
@@ -95,7 +93,7 @@ def _nothing(claim: Claim) -> Verdict:
         reason = YARDSTICK
     if reason is None and claim.metric == "accuracy_at_time" and rivals.calibration(claim) is None:
         reason = UNCALIBRATED
-    return Verdict(claim, None, NOT_RUN if reason is None else CANNOT, reason or "")
+    return Verdict(claim, None, CANNOT if reason else NOT_RUN, reason or "")
 
 
 def _is_yardstick(claim: Claim) -> bool:
@@ -141,10 +139,8 @@ def _comparable(claim: Claim) -> tuple[float | None, float]:
     stick = rivals.yardstick(claim)
     if stick is None or claim.value is None:
         return claim.value, claim.half
-    low, high = (
-        (claim.number - claim.half) / (stick.number + stick.half),
-        (claim.number + claim.half) / (stick.number - stick.half),
-    )
+    low = (claim.number - claim.half) / (stick.number + stick.half)
+    high = (claim.number + claim.half) / (stick.number - stick.half)
     return claim.number / stick.number, (high - low) / 2
 
 
@@ -158,21 +154,15 @@ def _orderings(claim: Claim, shelf: Shelf, values: Sequence[float]) -> tuple[str
         ours = judge.relation([value - neutral for value in values], allowed, more)
         return printed, ours, f"claimed: {printed} than without; ours: {ours}"
     other = rivals.rival(claim)
-    pair = ordering(claim, shelf)
+    pairs = ordering(claim, shelf)
     if other is None:
         return None, UNCLEAR, "the paper prints nothing to compare it with"
     printed = judge.printed_relation(claim, other, more)
-    if pair is None:
+    if not pairs:
         return printed, UNCLEAR, f"claimed: {_than(printed, other)}; {other.method} is not run on the same seeds"
-    relative = judge.is_relative(claim)
-    allowed = judge.RELATIVE if relative else judge.margin(claim)
-    differences = pair[0].paired(pair[1], lambda a, b: judge.difference(a, b, relative)).values
-    ours = judge.relation(differences, allowed, more)
-    return (
-        printed,
-        ours,
-        f"claimed: {_than(printed, other)}; ours, {len(differences)} paired seeds: {_than(ours, other)}",
-    )
+    ours = judge.paired_relation(claim, pairs, more)
+    words = f"claimed: {_than(printed, other)}; ours, {len(pairs)} paired seeds: {_than(ours, other)}"
+    return printed, ours, words
 
 
 def _than(name: str, other: Claim) -> str:
@@ -187,7 +177,6 @@ def number(value: float) -> str:
 
 
 def _difference(claim: Claim, value: float) -> str:
-    difference = claim.number - value
-    if abs(difference) <= claim.half + SLACK:
-        return ""
-    return f"; printed {abs(difference):.2g} {'more' if difference > 0 else 'less'}"
+    more = claim.number - value
+    shown = abs(more) > claim.half + SLACK
+    return f"; printed {abs(more):.2g} {'more' if more > 0 else 'less'}" if shown else ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from bench.output.seeds import SeedRuns
 from leaderboards.page.layout import named
-from leaderboards.plans import PlannedRun, every
+from leaderboards.plans import SweepRun, every
 from leaderboards.results import CommittedRun
 
 OTHER = "other settings"
@@ -46,11 +46,11 @@ def boards(runs: Sequence[CommittedRun]) -> list[Board]:
     for run in runs:
         for planned in run.plan:
             found[planned.sweep, *planned.cell, planned.overrides].setdefault(run.seed, run)
-    groups: dict[tuple[str, str, str], list[PlannedRun]] = defaultdict(list)
+    groups: dict[tuple[str, str, str], list[SweepRun]] = defaultdict(list)
     for place in every():
         if place.key in found:
             groups[place.sweep.name, place.run.dataset, place.run.setting].append(place)
-    shared: dict[tuple[str, str, str], list[tuple[PlannedRun, bool]]] = defaultdict(list)
+    shared: dict[tuple[str, str, str], list[tuple[SweepRun, bool]]] = defaultdict(list)
     for (sweep, dataset, setting), places in groups.items():
         alone = len(places) == 1
         key = sweep, dataset, OTHER if alone else setting
@@ -60,7 +60,7 @@ def boards(runs: Sequence[CommittedRun]) -> list[Board]:
 
 def _board(
     key: tuple[str, str, str],
-    places: Sequence[tuple[PlannedRun, bool]],
+    places: Sequence[tuple[SweepRun, bool]],
     found: dict[tuple[object, ...], dict[int, CommittedRun]],
 ) -> Board:
     labels = [_label(place, alone, [p for p, _ in places]) for place, alone in places]
@@ -71,7 +71,7 @@ def _board(
     return Board(places[0][0].paper, key[0], places[0][0].sweep.source, key[1], key[2], tuple(ordered))
 
 
-def _label(place: PlannedRun, alone: bool, others: Sequence[PlannedRun]) -> str:
+def _label(place: SweepRun, alone: bool, others: Sequence[SweepRun]) -> str:
     """The method; its setting where that tells lines apart; its grid point where several have the same name."""
     words = [named(place.run.method)]
     if alone:

@@ -41,13 +41,10 @@ class Table:
 def _names() -> dict[str, str]:
     """By what claims call them: methods and data sets as their classes do, variants as their papers do."""
     found = dict(WORDS)
-    for package in ("algorithms", "datamodules"):
-        for file in files(package).iterdir():
-            if file.name.endswith(".py"):
-                classes = [
-                    n.name for n in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(n, ast.ClassDef)
-                ]
-                found |= {name.lower(): re.sub(r"(?<=[A-Z])(?=\d+$)|_", "-", name) for name in classes}
+    sources = (file for package in ("algorithms", "datamodules") for file in files(package).iterdir())
+    for text in (file.read_text(encoding="utf-8") for file in sources if file.name.endswith(".py")):
+        classes = [node.name for node in ast.parse(text).body if isinstance(node, ast.ClassDef)]
+        found |= {name.lower(): re.sub(r"(?<=[A-Z])(?=\d+$)|_", "-", name) for name in classes}
     for paper in papers():
         found |= special(paper).labels
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from leaderboards.measure import Shelf
@@ -14,6 +15,8 @@ from leaderboards.page.measured import section
 from leaderboards.papers import Paper
 from leaderboards.show import TIMES, measured, printed
 from leaderboards.verdict import MEASURED, Verdict
+
+LEGEND = "In each cell the paper's number stands above ours. A cell opens its runs and its command."
 
 
 def paper_page(paper: Paper, found: Sequence[Verdict], boards: Sequence[Board], shelf: Shelf) -> str:
@@ -28,11 +31,7 @@ def paper_page(paper: Paper, found: Sequence[Verdict], boards: Sequence[Board], 
             el("p", f"{paper.title}. {paper.venue}.", class_="lead"),
             el("ul", *jump, class_="jump", aria_label="On this page"),
             filter_form(found),
-            el(
-                "p",
-                "In each cell the paper's number stands above ours. A cell opens its runs and its command.",
-                class_="quiet",
-            ),
+            el("p", LEGEND, class_="quiet"),
             [_paper_table(table) for table in parts],
             section(boards) if boards else None,
             el("div", el("h2", "Every claim in detail"), *(detail(v, shelf) for v in found), class_="details"),
@@ -45,11 +44,8 @@ def _paper_table(table: Table) -> Html:
     deep = len(table.columns[0]) > 1
     span = {"rowspan": 2} if deep else {}
     heads = [el("th", head, scope="col", **span) for head in table.heads]
-    groups = []
-    if deep:
-        for first in dict.fromkeys(column[0] for column in table.columns):
-            width = sum(column[0] == first for column in table.columns)
-            groups.append(el("th", first, scope="colgroup", colspan=width, class_="group"))
+    widths = Counter(column[0] for column in table.columns)
+    groups = [el("th", first, scope="colgroup", colspan=width, class_="group") for first, width in widths.items()]
     last = [sortable(column[-1]) for column in table.columns]
     lines = [el("tr", *heads, *groups), el("tr", *last)] if deep else [el("tr", *heads, *last)]
     rows = [
@@ -70,13 +66,9 @@ def _cell(v: Verdict | None) -> Html:
         el("span", ours or "–", class_="measured"),
         el("span", GLYPHS[v.verdict], class_="glyph", aria_hidden="true"),
     ]
-    link = el(
-        "a",
-        *content,
-        href=f"#{anchor(v)}",
-        title=f"{v.verdict}: {v.why}" if v.why else v.verdict,
-        aria_label=f"claimed {printed(v)}, measured {ours or 'nothing'}, {v.verdict}",
-    )
+    title = f"{v.verdict}: {v.why}" if v.why else v.verdict
+    label = f"claimed {printed(v)}, measured {ours or 'nothing'}, {v.verdict}"
+    link = el("a", *content, href=f"#{anchor(v)}", title=title, aria_label=label)
     sort = "Infinity" if value is None else repr(float(value))
     return el("td", link, class_=f"cell {css(v.verdict)}", data_sort=sort, data_verdict=v.verdict)
 

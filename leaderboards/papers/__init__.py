@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from leaderboards.ledger import Claim
     from leaderboards.metrics import Metric
     from leaderboards.page.layout import TableLayout
-    from leaderboards.plans import Cell, PlannedRun
+    from leaderboards.plans import Cell, SweepRun
 
 Contradiction = tuple[str, str, Callable[[], str]]  # where; what the paper says; what comes out
 
@@ -43,10 +43,6 @@ class Paper:
         return any(fnmatchcase(method, pattern) for pattern in self.own)
 
 
-def _nothing(claim: Claim) -> None:
-    return None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Special:
     """What a paper has that others have not, all of it optional: SPECIAL in papers/<paper>.py."""
@@ -60,13 +56,13 @@ class Special:
     # its runs
     canonical: Callable[[Sequence[str]], Sequence[str]] = lambda parts: parts  # a setting's parts, always written alike
     default_setting: str | None = None  # where a rival stands that is not printed for a claim's own setting
-    obstacle: Callable[[Claim], str | None] = _nothing  # why a claim cannot be run here
-    target: Callable[[Claim], float | None] = _nothing  # the accuracy a claim is about, where its setting has none
+    obstacle: Callable[[Claim], str | None] = lambda claim: None  # why a claim cannot be run here
+    target: Callable[[Claim], float | None] = lambda claim: None  # the accuracy a claim is about, if not its setting's
     readings: Mapping[str, Callable[[int, Cell], float]] = field(default_factory=dict)
     """Metric -> its number for a run that reached the target in this round."""
-    compared: Callable[[Claim], tuple[Cell, list[Cell]] | None] = _nothing  # beside "a vs b"
+    compared: Callable[[Claim], tuple[Cell, list[Cell]] | None] = lambda claim: None  # beside "a vs b"
     methods: Sequence[str] = ()  # among which its "best method" is
-    controls: Callable[[Claim, PlannedRun], bool] = lambda claim, planned: False  # is this an equal-rate control of it?
+    controls: Callable[[Claim, SweepRun], bool] = lambda claim, at: False  # is this an equal-rate control of it?
     regression: Sequence[str] = ()  # claims whose first rounds `check --data` runs again
     # its page
     labels: Mapping[str, str] = field(default_factory=dict)  # of methods and data sets that have no class

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -10,13 +9,14 @@ from bench.metrics import BYTES_PER_PARAMETER, GB, MB, upload_cost
 from leaderboards import own
 from leaderboards.arithmetic import Book, Derivation
 from leaderboards.ledger import Claim, printed_numbers
-from leaderboards.metrics import Metric
+from leaderboards.metrics import Metric, share
 from leaderboards.page.layout import TableLayout, dataset, method, metric
 from leaderboards.papers import Special
 from leaderboards.plans import Cell
 from leaderboards.rivals import baselines
 
 ROUNDS, P = 300, 10
+PLU = {D: f"plu({ROUNDS},{P},{D})" for D in range(P - 1, 0, -1)}
 DEEP_ROUNDS = {"fmnist": 7, "cifar10": 8, "gtsrb": 8}  # D of "Fed2A *", the note below Table 4
 # smallest and largest share of a client, training images; 30 clients
 SHARES = {"FMNIST": (1500, 2500, 60_000), "CIFAR-10": (1600, 2400, 50_000), "GTSRB": (900, 1500, 34_799)}
@@ -24,9 +24,8 @@ SHARES = {"FMNIST": (1500, 2500, 60_000), "CIFAR-10": (1600, 2400, 50_000), "GTS
 
 def deep_rounds(method: str, dataset: str) -> int:
     """In how many rounds of a period a strategy sends the deep layers too."""
-    if plu := re.fullmatch(rf"plu\({ROUNDS},{P},(\d+)\)", method):
-        return int(plu[1])
-    return DEEP_ROUNDS[dataset] if method == "fed2a" else P
+    of_strategies = {"fed2a": DEEP_ROUNDS[dataset], **{name: D for D, name in PLU.items()}}
+    return of_strategies.get(method, P)
 
 
 def _upload_of_run(rounds: int, wanted: Cell) -> float:
@@ -85,10 +84,9 @@ def _against_best_baseline(claim: Claim, book: Book) -> Derivation:
 
 
 def _upload_ratio(claim: Claim, book: Book) -> Derivation:
-    mine, base = (
-        book.get(claim, where="Table 4", method=name, metric="upload_to_target") for name in claim.method.split(" vs ")
-    )
-    return Derivation(lambda a, b: 100 * a / b, (mine, base), f"{mine.text} / {base.text}, Table 4")
+    names = claim.method.split(" vs ")
+    mine, base = (book.get(claim, where="Table 4", method=name, metric="upload_to_target") for name in names)
+    return Derivation(share, (mine, base), f"{mine.text} / {base.text}, Table 4")
 
 
 def saved(D: int) -> float:
@@ -133,11 +131,15 @@ def partitions() -> str:
     return f"30 clients of mid-range size take {needs}"
 
 
+def rounds(data: str) -> dict[int, float]:
+    """To the target, by D, the largest first; what was never reached is left out."""
+    table = printed_numbers("fed2a", "Table 4", "rounds_to_target", "method", "dataset")
+    return {D: table[name, data] for D, name in PLU.items() if (name, data) in table}
+
+
 def falls(data: str) -> list[str]:
     """Where fewer deep uploads come with fewer rounds to the target."""
-    table = printed_numbers("fed2a", "Table 4", "rounds_to_target", "method", "dataset")
-    rounds = [(D, n) for D in range(9, 0, -1) if (n := table.get((f"plu(300,10,{D})", data))) is not None]
-    return [f"{n:g} to {m:g} at D = {b}" for (_, n), (b, m) in pairwise(rounds) if m < n]
+    return [f"{n:g} to {m:g} at D = {b}" for (_, n), (b, m) in pairwise(rounds(data).items()) if m < n]
 
 
 def trend() -> str:
@@ -145,12 +147,10 @@ def trend() -> str:
 
 
 def soonest() -> list[int]:
-    table = printed_numbers("fed2a", "Table 4", "rounds_to_target", "method", "dataset")
-    rounds = {D: table[f"plu(300,10,{D})", "fmnist"] for D in range(1, 10)}
-    return [D for D, n in rounds.items() if n == min(rounds.values())]
+    found = rounds("fmnist")
+    return sorted(D for D, n in found.items() if n == min(found.values()))
 
 
-PLU = {name: name.upper() for name in (f"plu({ROUNDS},{P},{D})" for D in range(1, P))}
 SPECIAL = Special(
     metrics={"unit_cost": Metric(("MB",)), "upload_total": Metric(("GB",))},
     derivations={
@@ -166,7 +166,13 @@ SPECIAL = Special(
         "upload_total": _of_our_models(lambda claim, s, d: upload_cost(int(claim.stated["R"]), s, d, 1, 1)),
     },
     readings={"upload_to_target": _upload_of_run},
-    labels={"rce": "RCE", "tvw-exp": "TVW-exp", "tvw-inv": "TVW-inv", "tvw-log": "TVW-log", **PLU},
+    labels={
+        "rce": "RCE",
+        "tvw-exp": "TVW-exp",
+        "tvw-inv": "TVW-inv",
+        "tvw-log": "TVW-log",
+        **{name: name.upper() for name in PLU.values()},
+    },
     layouts={
         "Table 3": TableLayout(lambda c: (f"{c.setting} layers",), lambda c: (dataset(c), metric(c)), ("Layers",)),
         "Table 4": TableLayout(lambda c: (method(c),), lambda c: (metric(c), dataset(c)), ("Strategy",)),

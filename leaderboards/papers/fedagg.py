@@ -6,7 +6,7 @@ from leaderboards.arithmetic import Book, Derivation
 from leaderboards.ledger import Claim, printed_numbers
 from leaderboards.page.layout import TableLayout, dataset, method
 from leaderboards.papers import Special
-from leaderboards.plans import PlannedRun
+from leaderboards.plans import SweepRun
 
 
 def _repeated(claim: Claim, book: Book) -> Derivation | None:
@@ -17,10 +17,10 @@ def _repeated(claim: Claim, book: Book) -> Derivation | None:
     return Derivation(lambda a: a, (first,), f"{first.text} in Table III")
 
 
-def _controls(claim: Claim, planned: PlannedRun) -> bool:
+def _controls(claim: Claim, at: SweepRun) -> bool:
     """FedAvg at FedAgg's rate, on the same distribution; run for the linear model and 20 % only."""
-    wanted = {"model=Linear", "participation=20%", planned.run.setting.partition(";")[0]}
-    return planned.sweep.name == "fedagg/equal_rate" and wanted <= {*claim.setting.split(";")}
+    wanted = {"model=Linear", "participation=20%", at.run.setting.partition(";")[0]}
+    return at.sweep.name == "fedagg/equal_rate" and wanted <= {*claim.setting.split(";")}
 
 
 def pairs() -> list[tuple[str, float, float]]:

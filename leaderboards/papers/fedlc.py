@@ -134,9 +134,7 @@ SPECIAL = Special(
     target=lambda claim: TARGETS[claim.metric][claim.dataset] if claim.metric in TARGETS else None,
     compared=_compared,
     methods=("fedlc", "sc_fedlc", "fedavg", "ce_afl", "afo"),
-    controls=lambda claim, planned: (
-        planned.sweep.name == "fedlc/equal_rate" and planned.run.setting.startswith("rate x")
-    ),
+    controls=lambda claim, at: at.sweep.name == "fedlc/equal_rate" and at.run.setting.startswith("rate x"),
     labels={"emnist_byclass": "EMNIST", "image100": "IMAGE-100"},
     audit=(
         ("Alg. 1, l. 24-37", "LOCALCOL chooses devices by Eqs. 40 and 42", localcol),

@@ -87,6 +87,11 @@ def seconds(metric: str) -> dict[tuple[str, ...], float]:
     return printed_numbers("fedlga", "Table V", metric, "method", "dataset")
 
 
+def table_v_and_vi() -> tuple[dict[tuple[str, ...], float], ...]:
+    """Seconds a round, seconds to target, rounds to target."""
+    return seconds("seconds_per_round"), seconds("seconds_to_target"), rounds("0.8E")
+
+
 def ranks(methods: Collection[str]) -> list[int]:
     """FedLGA's place by seconds a round among these methods, per data set."""
     single = seconds("seconds_per_round")
@@ -101,21 +106,16 @@ def third_best() -> str:
 
 def products() -> tuple[int, list[tuple[str, ...]]]:
     """How many totals are rounded seconds x rounds to the digit; and those whose mean prints otherwise."""
-    single, total, n = seconds("seconds_per_round"), seconds("seconds_to_target"), rounds("0.8E")
+    single, total, n = table_v_and_vi()
     exact = sum(abs(total[key] - single[key] * n[key]) < 0.05 for key in total)
     return exact, [key for key in total if abs(total[key] / n[key] - single[key]) > 0.05]
 
 
 def totals() -> str:
-    exact, odd = products()
-    total, n, single = seconds("seconds_to_target"), rounds("0.8E"), seconds("seconds_per_round")
-    means = [
-        f"{m} on {d}: {total[m, d]:g} / {n[m, d]:g} = {total[m, d] / n[m, d]:.3f}, printed {single[m, d]:g}"
-        for m, d in odd
-    ]
-    return (
-        f"{exact} of {len(total)} are the printed seconds a round x rounds to the digit; not its own mean: {means[0]}"
-    )
+    (exact, [odd, *_]), tables = products(), table_v_and_vi()
+    single, total, n = (table[odd] for table in tables)
+    words = f"{exact} of {len(tables[1])} are the printed seconds a round x rounds to the digit; not its own mean:"
+    return f"{words} {' on '.join(odd)}: {total:g} / {n:g} = {total / n:.3f}, printed {single:g}"
 
 
 def lost(tau_max: int) -> float:
@@ -134,21 +134,18 @@ def nobody_late() -> str:
 
 def reprinted() -> tuple[int, int]:
     """How many numbers of the earlier version stand in the final one, and of how many."""
-    now = (seconds("seconds_per_round"), seconds("seconds_to_target"), rounds("0.8E"))
     pairs = [
         (table[method, data], old)
         for method, row in EARLIER.items()
         for data, olds in zip(DATA, row, strict=True)
-        for table, old in zip(now, olds, strict=True)
+        for table, old in zip(table_v_and_vi(), olds, strict=True)
     ]
     return sum(a == b for a, b in pairs), len(pairs)
 
 
 def grid_search() -> str:
-    same, of = reprinted()
-    return (
-        f"{same} of {of} numbers are those of the earlier version, which says that nothing was tuned (FedProx: mu = 1)"
-    )
+    numbers = "{} of {} numbers".format(*reprinted())
+    return f"{numbers} are those of the earlier version, which says that nothing was tuned (FedProx: mu = 1)"
 
 
 SPECIAL = Special(
@@ -165,14 +162,10 @@ SPECIAL = Special(
     canonical=_canonical,
     default_setting="rho=0.5",
     compared=_compared,
-    controls=lambda claim, planned: (
-        planned.sweep.name == "fedlga/readings" and planned.run.setting.startswith("eta_g=")
-    ),
+    controls=lambda claim, at: at.sweep.name == "fedlga/readings" and at.run.setting.startswith("eta_g="),
     regression=tuple(
-        f"fedlga/table-vi/{name}/fmnist/rho=0.5+tau_max={tau_max}+e=5/rounds_to_target"
-        for name, tau_max in (
-            *(("fedlga", "0.8e"), ("fedlga", "0.2e"), ("fedavg", "0.8e"), ("fedprox", "0.8e"), ("scaffold", "0.8e")),
-        )
+        f"fedlga/table-vi/{name}/fmnist/rho=0.5+tau_max={tau_max}e+e=5/rounds_to_target"
+        for name, tau_max in (("fedlga", 0.8), ("fedlga", 0.2), ("fedavg", 0.8), ("fedprox", 0.8), ("scaffold", 0.8))
     ),
     layouts={
         "Table V": TableLayout(lambda c: (method(c),), lambda c: (dataset(c), metric(c)), ("Method",)),
