@@ -7,7 +7,7 @@ from functools import cache
 
 from leaderboards.ledger import Claim
 from leaderboards.papers import special
-from sweeps.plan import Run, Sweep, sweeps
+from sweeps.plan import PlannedRun, Sweep, sweeps
 
 REPORTED = ("target", "t")  # they name what is read off a run, not another run
 
@@ -27,7 +27,7 @@ class SweepRun:
     """A run of a sweep's plan."""
 
     sweep: Sweep
-    run: Run
+    run: PlannedRun
 
     @property
     def paper(self) -> str:

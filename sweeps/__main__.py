@@ -49,16 +49,16 @@ def _verb() -> int:
     if first == "list":
         print(listing(rest))
         return 0
-    if first in ("results", "dashboard"):
-        if not rest:
-            raise UserError(f"{first} of which sweep? python -m sweeps list shows them all.")
-        return _afterwards(first, rest[0], rest[1:], args)
-    keys, sampler = _sampler(rest)
-    sweep = find(first, keys)
-    if args.dry_run:
+    verb, named = (first, rest) if first in ("results", "dashboard") else ("run", args.words)
+    if not named:
+        raise UserError(f"{verb} of which sweep? python -m sweeps list shows them all.")
+    name, *words = named
+    keys, sampler = _sampler(words)
+    sweep = find(name, keys)
+    if verb == "run" and args.dry_run:
         print("\n".join(sweep.commands))
         return 0
-    return _run(first, keys, sampler, args)
+    return _act(verb, _options(name, keys, sampler, args), args)
 
 
 def _parser() -> Parser:
@@ -107,29 +107,20 @@ def _options(name: str, keys: list[str], sampler: str, args: Namespace) -> Optio
     return Options(name, tuple(keys), storage, args.out, args.grace, sampler, args.trials)
 
 
-def _run(name: str, keys: list[str], sampler: str, args: Namespace) -> int:
-    from sweeps.drive import Drive
-
-    options = _options(name, keys, sampler, args)
-    queue = options.queue()
-    if args.retry_failed:
-        queue.retry_failed()
-    return Drive(options, args.workers, queue).run()
-
-
-def _afterwards(verb: str, name: str, words: list[str], args: Namespace) -> int:
-    keys, sampler = _sampler(words)
-    find(name, keys)
-    options = _options(name, keys, sampler, args)
-    from sweeps.drive import show, slug
+def _act(verb: str, options: Options, args: Namespace) -> int:
+    from sweeps.drive import Drive, show, slug
 
     queue = options.queue()
     if verb == "results":
         show(queue, Path(args.out) / slug(queue), sys.stdout)
         return 0
-    from sweeps.dashboard import serve
+    if verb == "dashboard":
+        from sweeps.dashboard import serve
 
-    return serve(queue, args.port)
+        return serve(queue, args.port)
+    if args.retry_failed:
+        queue.retry_failed()
+    return Drive(options, args.workers, queue).run()
 
 
 def listing(keys: list[str]) -> str:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from bench.errors import UserError
-from sweeps.queue import Queue
-from sweeps.search import Search
+from sweeps.queue import TrialQueue
 
 HOST = "127.0.0.1"  # a study can be changed through it: not for the network
 
 
-def serve(queue: Queue | Search, port: int) -> int:
+def serve(queue: TrialQueue, port: int) -> int:
     """Until Ctrl-C."""
     try:
         from optuna_dashboard import run_server
     except ImportError:
         raise UserError("The dashboard is not installed: pip install optuna-dashboard.") from None
-    numbers = [study._study_id for study in queue.studies]
-    for number in numbers[:10]:
-        print(f"http://{HOST}:{port}/dashboard/studies/{number}", flush=True)
+    for study in queue.studies[:10]:
+        print(f"http://{HOST}:{port}/dashboard/studies/{queue.storage.study_id(study)}", flush=True)
     print("Ctrl-C ends it.", flush=True)
     try:
         run_server(queue.storage.optuna, host=HOST, port=port)

@@ -23,8 +23,8 @@ from bench.record import make_folder, write_atomically
 from sweeps import fairness, results
 from sweeps.pictures import draw
 from sweeps.plan import GOALS
-from sweeps.queue import JOB, RESULT, Progress, Queue
-from sweeps.search import Search
+from sweeps.queue import JOB, RESULT, QueueState, TrialQueue
+from sweeps.search import SearchQueue
 from sweeps.worker import Options
 
 POLL_SECONDS = 2.0
@@ -37,10 +37,10 @@ class Drive:
 
     options: Options
     workers: int
-    queue: Queue | Search
+    queue: TrialQueue
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
-    _said: tuple[float, Progress | None] = (-math.inf, None)
+    _said: tuple[float, QueueState | None] = (-math.inf, None)
     _ended: float = 0.0  # when a run last did
 
     @property
@@ -86,7 +86,7 @@ class Drive:
                     subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env, start_new_session=True)
                 )
 
-    def _wait(self, first: Progress) -> None:
+    def _wait(self, first: QueueState) -> None:
         while any(process.poll() is None for process in self.processes):
             self._say(first)
             time.sleep(POLL_SECONDS)
@@ -109,7 +109,7 @@ class Drive:
             if process.poll() is None:
                 process.send_signal(number)
 
-    def _say(self, first: Progress, last: bool = False) -> None:
+    def _say(self, first: QueueState, last: bool = False) -> None:
         state, (when, before) = self.queue.state(), self._said
         news = before is None or (state.finished, state.failed) != (before.finished, before.failed)
         if not (last or news or time.monotonic() - when > SAY_SECONDS) or (last and state == before):
@@ -122,11 +122,9 @@ class Drive:
         print(f"{words(state)}{best(self.queue)}{rest}", flush=True)
 
     def _end(self) -> int:
-        state, sweep = self.queue.state(), self.queue.sweep
+        state = self.queue.state()
         show(self.queue, self.folder, sys.stdout)
-        trials = self.queue.trials()
-        listed = results.failures(trials, [shlex.join([*o, f"seed={s}"]) for o, s in sweep.jobs])
-        if listed:
+        if listed := results.failures(self.queue.sweep, self.queue.trials()):
             print("\nFailed:\n" + "\n".join(listed), file=sys.stderr)
             print(f"Once the reason is gone: {self.command} --retry-failed", file=sys.stderr, flush=True)
         if died := [process.returncode for process in self.processes if process.returncode not in (0, 130)]:
@@ -136,11 +134,11 @@ class Drive:
         return 1 if state.open or state.failed else 0
 
 
-def show(queue: Queue | Search, folder: Path, stream: TextIO) -> None:
+def show(queue: TrialQueue, folder: Path, stream: TextIO) -> None:
     """Writes and prints the table; the plots beside it."""
     make_folder(folder)
     sweep = queue.sweep
-    if isinstance(queue, Search):
+    if isinstance(queue, SearchQueue):
         text = fairness.markdown(queue)
     else:
         finished = results.by_job(queue.trials())
@@ -157,11 +155,11 @@ def show(queue: Queue | Search, folder: Path, stream: TextIO) -> None:
     print(f"\n{text}\n\nTable: {folder}/results.md{plots}", file=stream)
 
 
-def words(state: Progress) -> str:
+def words(state: QueueState) -> str:
     return f"{state.finished}/{state.total} finished, {state.running} running, {state.failed} failed"
 
 
-def best(queue: Queue | Search) -> str:
+def best(queue: TrialQueue) -> str:
     """The best trial so far: by the sweep's goal, or by accuracy while nothing has reached the target."""
     done = [t for t in queue.trials() if t.state == TrialState.COMPLETE and t.value is not None]
     values = [(t.value or 0.0, t) for t in done if math.isfinite(t.value or 0.0)]
@@ -179,11 +177,10 @@ def best(queue: Queue | Search) -> str:
     return f"; best {number} ({' '.join(changed)})"
 
 
-def slug(queue: Queue | Search) -> str:
+def slug(queue: TrialQueue) -> str:
     """A folder's name for the sweep, unique for its title."""
-    title = queue.sweep.title + (" sampler=tpe" if isinstance(queue, Search) else "")
-    plain = re.sub(r"[^A-Za-z0-9=.,-]+", "-", title)
-    return plain if len(plain) <= 100 else f"{plain[:90]}-{hashlib.sha256(title.encode()).hexdigest()[:8]}"
+    plain = re.sub(r"[^A-Za-z0-9=.,-]+", "-", queue.title)
+    return plain if len(plain) <= 100 else f"{plain[:90]}-{hashlib.sha256(queue.title.encode()).hexdigest()[:8]}"
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:

@@ -8,16 +8,15 @@ scaled by how fast this machine multiplies matrices.
 from __future__ import annotations
 
 import math
+import tempfile
 import time
-from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]
-
-from bench.prepare.registry import classes
-from bench.prepare.resolve import options
-from sweeps.plan import Run, Sweep
+from bench.prepare import registry
+from bench.simulation import schedule
+from sweeps import compose
+from sweeps.plan import PlannedRun, Sweep, pairs
 
 # milliseconds of CPU for one training step, and for each sample in it; width 1, the input size of the papers
 COSTS = {
@@ -28,8 +27,7 @@ COSTS = {
 }
 PRODUCT = 2.8  # milliseconds of a 512 x 512 product on the machine of COSTS
 PER_RUN, PER_ROUND, PER_UPLOAD = 5.0, 0.01, 0.002  # seconds: starting and loading; the loop
-ALL_DEVICES = ("fedasync", "afo", "fedlc", "sc_fedlc", "fedlc_t")  # a reporting round is N arrivals
-EXTRA_GRADIENTS = {"fedsam": 2.0}
+COMPOSED = ("protocol", "dataset", "model", "scale", "local_unit", "schedule")  # beside numbers, what a cost depends on
 
 
 def hours(sweep: Sweep, speed: float) -> float:
@@ -38,30 +36,30 @@ def hours(sweep: Sweep, speed: float) -> float:
     return sum(seconds(run) for run in runs) * len(sweep.seeds) * speed / 3600
 
 
-def seconds(run: Run) -> float:
+def seconds(run: PlannedRun) -> float:
     """One run on the machine of COSTS; NaN where nobody timed its model, or its data set does not say its size."""
-    words = dict(word.split("=", 1) for word in run.overrides)
-    keys = _layers(words["protocol"], words["dataset"], words["scale"]) | words
-    model, width = _model(keys)
-    step, sample = (width**2 * cost / 1000 for cost in COSTS.get(model, (math.nan, math.nan)))
-    train, test = _size(keys) or (math.nan, math.nan)
-    if math.isnan(step + train):
+    given = pairs(run.overrides)
+    config = _config(tuple(w for w in run.overrides if w.partition("=")[0].partition(".")[0] in COMPOSED))
+    config = config | {key: int(text) for key, text in given.items() if text.isdigit()}
+    model, dataset = config["model"], registry.create(config["dataset"])
+    if model["name"] not in COSTS or dataset.size is None:
         return math.nan
-    sample *= (float(keys.get("dataset.resize") or 32) / 32) ** 2
-    batch, epochs, rounds = (int(keys[key]) for key in ("batch_size", "epochs", "rounds"))
-    steps = epochs if keys.get("local_unit") == "step" else epochs * math.ceil(train / int(keys["clients"]) / batch)
-    uploads = int(keys.get("arrivals_per_round") or keys["clients" if words["algo"] in ALL_DEVICES else "cohort"])
-    training = uploads * (steps * (step + batch * sample) * EXTRA_GRADIENTS.get(words["algo"], 1.0) + PER_UPLOAD)
-    evaluation = test * sample / 3 / int(keys.get("eval_every", 1))
-    return PER_RUN + rounds * (training + evaluation + PER_ROUND)
+    step, sample = (model.get("width", 1.0) ** 2 * cost / 1000 for cost in COSTS[model["name"]])
+    sample *= ((config["dataset"].get("resize") or 32) / 32) ** 2
+    train, test = dataset.size
+    batch, steps = config["batch_size"], config["epochs"]
+    if config["local_unit"] != "step":
+        steps *= math.ceil(train / config["clients"] / batch)
+    uploads = schedule.check(config, registry.classes("algo")[given["algo"]]()).arrivals_per_round or 0
+    training = uploads * (steps * (step + batch * sample) + PER_UPLOAD)
+    evaluation = test * sample / 3 / config["eval_every"]
+    return PER_RUN + float(config["rounds"] * (training + evaluation + PER_ROUND))
 
 
-def _size(keys: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Training and test samples."""
-    given = {key.partition(".")[2]: value for key, value in keys.items() if key.startswith("dataset.")}
-    chosen = {key: yaml.safe_load(value) if isinstance(value, str) else value for key, value in given.items()}
-    size: tuple[int, int] | None = classes("dataset")[keys["dataset"]](**chosen).size
-    return size
+@cache
+def _config(words: tuple[str, ...]) -> dict[str, Any]:
+    """Few of a sweep's runs differ in these words: composing each of its runs would take minutes."""
+    return compose.config([*words, f"out={tempfile.gettempdir()}"])  # nothing is written, wherever this is asked
 
 
 def speed() -> float:
@@ -78,22 +76,3 @@ def speed() -> float:
                 a @ a
             times.append((time.process_time() - began) / 3)
     return 1000 * min(times) / PRODUCT
-
-
-@cache
-def _layers(protocol: str, dataset: str, scale: str) -> dict[str, Any]:
-    """The keys of a data set and its protocol, groups as model.width."""
-    content = options("protocol")[protocol]
-    defaults: Mapping[str, Any] = vars(classes("dataset")[dataset])["defaults"]
-    layers = [defaults, content["datasets"][dataset]]
-    if scale in ("cpu", "smoke"):
-        layers.append(content.get("heavy", {}).get(dataset, {}))
-    found: dict[str, Any] = {}
-    for layer in layers:
-        for key, value in layer.items():
-            found |= {f"{key}.{k}": v for k, v in value.items()} if isinstance(value, dict) else {key: value}
-    return found
-
-
-def _model(keys: Mapping[str, Any]) -> tuple[str, float]:
-    return str(keys.get("model", keys["model.name"])), float(keys.get("model.width", 1.0))

@@ -9,7 +9,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from sweeps.results import lines_of
-from sweeps.search import GRID, LABEL, Search
+from sweeps.search import GRID, LABEL, SearchQueue
 
 HEAD = [
     *("method", "data set", "setting", "grid: best %", "grid: parameters", "search: best %", "search: parameters"),
@@ -17,7 +17,7 @@ HEAD = [
 ]
 
 
-def markdown(search: Search) -> str:
+def markdown(search: SearchQueue) -> str:
     """One row per study: the best point of the paper's grid, and the best of all points tried."""
     table = [_row(study) for study in search.studies]
     notes = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from sweeps.plan import Run, Sweep, cells
+from sweeps.plan import PlannedRun, Sweep, cells
 
 R, P = 300, 10  # Sec. 4.1
 DATASETS = ("fmnist", "cifar10", "gtsrb")
@@ -28,7 +28,7 @@ def whole(dataset: str) -> dict[str, str]:
     return {"fed2a": f"algo=fed2a {strategy}"}
 
 
-def rows(dataset: str) -> tuple[Run, ...]:
+def rows(dataset: str) -> tuple[PlannedRun, ...]:
     """Table 4's column of one data set, then our two other readings of it."""
     fed2a = whole(dataset)
     stored = {name: words for name, words in BASELINES.items() if name != "fedasync"}  # it has no buffer to store for

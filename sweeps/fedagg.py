@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from sweeps.plan import Run, Sweep, cells, grid
+from sweeps.plan import PlannedRun, Sweep, cells, grid
 
 table = partial(cells, "fedagg")
 SKEWS = {
@@ -40,7 +40,7 @@ ADAPTIVE: dict[str, str | tuple[str, ...]] = {
 }
 
 
-def blocks(methods: dict[str, str | tuple[str, ...]], shares: tuple[int, ...]) -> tuple[Run, ...]:
+def blocks(methods: dict[str, str | tuple[str, ...]], shares: tuple[int, ...]) -> tuple[PlannedRun, ...]:
     """Every block with so many per cent of 100 clients; FedBABU has no body to train in the linear model."""
     return tuple(
         run

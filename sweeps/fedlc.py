@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from sweeps.plan import Run, Sweep, cells, same
+from sweeps.plan import PlannedRun, Sweep, cells, same
 
 DATASETS = {"cifar10": "dataset=cifar10", "emnist_byclass": "dataset=emnist", "image100": "dataset=image100"}
 CIFAR = {"cifar10": DATASETS["cifar10"]}
@@ -16,7 +16,7 @@ OURS = {"fedlc": "algo=fedlc", "sc_fedlc": "algo=sc_fedlc"}
 METHODS = RIVALS | OURS
 
 
-def at(runs: tuple[Run, ...], dataset: str, setting: str, *points: str) -> tuple[Run, ...]:
+def at(runs: tuple[PlannedRun, ...], dataset: str, setting: str, *points: str) -> tuple[PlannedRun, ...]:
     """The runs of a setting under the names of points on their curves: a target or an instant that the text quotes."""
     return tuple(run for point in points for run in same(runs, f"{setting};{point}", dataset=dataset, setting=setting))
 

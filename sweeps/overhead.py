@@ -5,26 +5,25 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from bench.errors import Parser, UserError, guarded
-from sweeps.worker import Options, Task, Worker
+from bench.output.result import RunResult
+from sweeps.worker import Options, TrialTask, TrialWorker
 
 NAME, SETTING = "fedagg/fig12", "dist=IID;alpha=0.1"
 
 
-def nothing(task: Task) -> Mapping[str, Any]:
+def nothing(task: TrialTask) -> RunResult:
     """A run without training, with all that a run tells its sweep."""
     task.on_record(Path(task.out))
-    return {"final_accuracy": 0.5, "best_accuracy": 0.5, "rounds_to_target": None, "target": 0.6}
+    return RunResult(id="", rounds=0, final_accuracy=0.5, best_accuracy=0.5, rounds_to_target=None, target=0.6)
 
 
 def measure(trials: int, storage: str, out: str) -> float:
     """Seconds a trial, from the claim to the recorded result, enqueuing included."""
     seeds = ",".join(map(str, range(trials)))
-    worker = Worker(Options(NAME, (f"setting={SETTING}", f"seed={seeds}"), storage, out, 120), nothing)
+    worker = TrialWorker(Options(NAME, (f"setting={SETTING}", f"seed={seeds}"), storage, out, 120), nothing)
     began = time.perf_counter()
     worker.work()
     spent = time.perf_counter() - began

@@ -24,7 +24,7 @@ GOALS: dict[str, Literal["minimize", "maximize"]] = {
 
 
 @dataclass(frozen=True)
-class Run:
+class PlannedRun:
     """One cell of a table. Runs with the same method, dataset and setting are the grid its best is taken from."""
 
     method: str  # method, dataset, setting: as in leaderboards/claims/<paper>.csv where a claim exists
@@ -36,8 +36,11 @@ class Run:
     def label(self) -> tuple[str, str, str]:
         return self.method, self.dataset, self.setting
 
+    def words(self, seed: int) -> tuple[str, ...]:
+        return *self.overrides, f"seed={seed}"
+
     def command(self, seed: int) -> str:
-        return shlex.join(["python", "bench.py", *self.overrides, f"seed={seed}"])
+        return command(self.words(seed))
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Sweep:
 
     name: str  # "fedlga/table5"
     source: str  # where it stands in the paper, and what of it is ours
-    runs: tuple[Run, ...]
+    runs: tuple[PlannedRun, ...]
     goal: str = "final_accuracy"  # which number says that one run is better than another
     covers: tuple[str, ...] = ()  # the claims' `where`
     seeds: tuple[int, ...] = SEEDS
@@ -58,14 +61,39 @@ class Sweep:
         return " ".join([self.name, *self.given])
 
     @property
-    def jobs(self) -> tuple[tuple[tuple[str, ...], int], ...]:
-        """Overrides and seed of every benchmark to run, seed by seed; cells that share a run share its job."""
-        unique = dict.fromkeys(run.overrides for run in self.runs)
-        return tuple((overrides, seed) for seed in self.seeds for overrides in unique)
+    def jobs(self) -> tuple[tuple[str, ...], ...]:
+        """The words of every benchmark to run, seed by seed; cells that share a run share its job."""
+        return tuple(dict.fromkeys(run.words(seed) for seed in self.seeds for run in self.runs))
 
     @property
     def commands(self) -> tuple[str, ...]:
-        return tuple(Run("", "", "", overrides).command(seed) for overrides, seed in self.jobs)
+        return tuple(map(command, self.jobs))
+
+    @property
+    def grids(self) -> dict[tuple[str, str, str], list[PlannedRun]]:
+        """The runs of every label, in their order: what its best is taken from."""
+        found: dict[tuple[str, str, str], list[PlannedRun]] = {}
+        for run in self.runs:
+            found.setdefault(run.label, []).append(run)
+        return found
+
+
+def command(words: Iterable[str]) -> str:
+    return shlex.join(["python", "bench.py", *words])
+
+
+def pairs(words: Iterable[str]) -> dict[str, str]:
+    """The texts of key=text."""
+    return dict(word.split("=", 1) for word in words)
+
+
+def texts_by_key(jobs: Iterable[Iterable[str]]) -> dict[str, list[str]]:
+    """What each key is set to, once for every job that sets it."""
+    found: dict[str, list[str]] = {}
+    for job in jobs:
+        for key, text in pairs(job).items():
+            found.setdefault(key, []).append(text)
+    return found
 
 
 @cache
@@ -108,13 +136,7 @@ def find(name: str, overrides: Sequence[str] = ()) -> Sweep:
 
 def merged(overrides: Iterable[str], text: str) -> tuple[str, ...]:
     """With `text` in the place of what sets the same key, or at the end."""
-    key = text.partition("=")[0]
-    words = list(overrides)
-    places = [i for i, word in enumerate(words) if word.partition("=")[0] == key]
-    if not places:
-        return (*words, text)
-    words[places[0]] = text
-    return tuple(words)
+    return tuple({word.partition("=")[0]: word for word in (*overrides, text)}.values())
 
 
 def cells(
@@ -122,7 +144,7 @@ def cells(
     datasets: Iterable[str] | Mapping[str, str],
     settings: Mapping[str, str],
     methods: Mapping[str, str | Sequence[str]],
-) -> tuple[Run, ...]:
+) -> tuple[PlannedRun, ...]:
     """Every method on every data set in every setting, at the paper's scale.
 
     Values are overrides separated by spaces; several for one method are its grid. A data set's label is its name
@@ -130,9 +152,11 @@ def cells(
     """
     of_dataset = datasets if isinstance(datasets, Mapping) else {name: f"dataset={name}" for name in datasets}
     return tuple(
-        Run(method, dataset, setting, _words(option, of_dataset[dataset], f"protocol={protocol}", settings[setting]))
-        for dataset, setting, method in product(of_dataset, settings, methods)
-        for option in _options(methods[method])
+        PlannedRun(
+            method, dataset, setting, _words(option, of_dataset[dataset], f"protocol={protocol}", settings[setting])
+        )
+        for dataset, setting, (method, options) in product(of_dataset, settings, methods.items())
+        for option in ([options] if isinstance(options, str) else options)
     )
 
 
@@ -141,15 +165,11 @@ def grid(start: str, key: str, *values: object) -> tuple[str, ...]:
     return tuple(f"{start} {key}={value}" for value in values)
 
 
-def same(runs: Iterable[Run], setting: str, /, **label: str) -> tuple[Run, ...]:
+def same(runs: Iterable[PlannedRun], setting: str, /, **label: str) -> tuple[PlannedRun, ...]:
     """The runs with this label once more under another setting: a claim that words it differently."""
     return tuple(
         replace(run, setting=setting) for run in runs if all(getattr(run, key) == value for key, value in label.items())
     )
-
-
-def _options(method: str | Sequence[str]) -> Sequence[str]:
-    return (method,) if isinstance(method, str) else method
 
 
 def _words(*parts: str) -> tuple[str, ...]:
@@ -157,7 +177,7 @@ def _words(*parts: str) -> tuple[str, ...]:
 
 
 def _narrow(sweep: Sweep, key: str, patterns: str) -> Sweep:
-    def names(run: Run) -> set[str]:
+    def names(run: PlannedRun) -> set[str]:
         of_label = {getattr(run, key)} if key != "algo" else set()
         return of_label | {word.partition("=")[2] for word in run.overrides if word.startswith(f"{key}=")}
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
-from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import FrozenTrial, TrialState
 
 from bench.errors import UserError
-from sweeps.plan import GOALS, Run, Sweep
+from bench.output.result import RunResult
+from sweeps.plan import GOALS, Sweep, pairs, texts_by_key
 from sweeps.storage import Storage
 
 BLOCK = 20  # Optuna's cost per enqueued trial grows with the number that wait
@@ -25,118 +24,21 @@ optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 
 @dataclass(frozen=True)
-class Claim:
+class ClaimedTrial:
     """A trial that this worker and no other is to run."""
 
-    study: optuna.Study
-    trial: FrozenTrial
+    trial: optuna.Trial
     words: tuple[str, ...]  # the benchmark's overrides, seed included
-
-    @property
-    def id(self) -> int:
-        return self.trial._trial_id
 
     @property
     def record(self) -> Path | None:
         """Of an earlier attempt at it."""
-        return Path(self.trial.user_attrs[RECORD]) if RECORD in self.trial.user_attrs else None
-
-    @property
-    def command(self) -> str:
-        *overrides, seed = self.words
-        return Run("", "", "", tuple(overrides)).command(int(seed.removeprefix("seed=")))
-
-
-class Queue:
-    """The grid of a sweep."""
-
-    def __init__(self, sweep: Sweep, storage: Storage) -> None:
-        self.sweep, self.storage, self.goal = sweep, storage, sweep.goal
-        self.jobs = [(*overrides, f"seed={seed}") for overrides, seed in sweep.jobs]
-        with storage.exclusive():
-            self.study = optuna.create_study(
-                study_name=sweep.title,
-                storage=storage.optuna,
-                direction=GOALS[sweep.goal],
-                load_if_exists=True,
-                sampler=optuna.samplers.RandomSampler(seed=0),
-            )
-            if not self.study.user_attrs:
-                self.study.set_user_attr("source", sweep.source)
-                self.study.set_user_attr("goal", sweep.goal)
-
-    @property
-    def studies(self) -> list[optuna.Study]:
-        return [self.study]
-
-    def claim(self) -> Claim | None:
-        """The next trial to run, or None: nothing waits (others may still be running)."""
-        with self.storage.exclusive():
-            self.storage.retry_stale(self.studies)
-            waiting = self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
-            if not waiting and self._enqueue():
-                waiting = self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
-            for trial in waiting:
-                if take(self.storage, trial):
-                    return Claim(self.study, trial, tuple(shlex.split(trial.user_attrs[JOB])))
-        return None
-
-    def _enqueue(self) -> int:
-        """The next block of the grid, in its order."""
-        known = {trial.user_attrs.get(JOB) for trial in self.study.get_trials(deepcopy=False)}
-        block = [job for job in self.jobs if shlex.join(job) not in known][:BLOCK]
-        for job in block:
-            self._add(job)
-        return len(block)
-
-    def _add(self, job: tuple[str, ...]) -> None:
-        pairs = dict(word.split("=", 1) for word in job)
-        params = {key: _value(text, self.space[key]) for key, text in pairs.items()}
-        trial = optuna.create_trial(
-            state=TrialState.WAITING,
-            params=params,
-            distributions={key: self.space[key] for key in params},
-            user_attrs={JOB: shlex.join(job)},
-        )
-        try:
-            self.study.add_trial(trial)
-        except ValueError as error:
-            raise UserError(
-                f"The study '{self.sweep.title}' has trials with other values than sweeps/ has now ({error}): "
-                "start afresh with another --storage."
-            ) from None
-
-    @cached_property
-    def space(self) -> dict[str, BaseDistribution]:
-        """What each key can be in this sweep: a number if it always is one, otherwise a word."""
-        values: dict[str, set[str]] = defaultdict(set)
-        for job in self.jobs:
-            for word in job:
-                key, _, text = word.partition("=")
-                values[key].add(text)
-        return {key: _distribution(texts) for key, texts in values.items()}
-
-    def retry_failed(self) -> int:
-        """Puts jobs that failed back into the queue."""
-        with self.storage.exclusive():
-            failed = [job for job in self.jobs if progress(self.trials(), [job]).failed]
-            for job in failed:
-                self._add(job)
-        return len(failed)
-
-    def watch(self, claim: Claim) -> Callable[[int, float | None], None]:
-        """A grid runs every trial to its end."""
-        return lambda round, accuracy: None
-
-    def trials(self) -> list[FrozenTrial]:
-        return self.study.get_trials(deepcopy=False)
-
-    def state(self) -> Progress:
-        return progress(self.trials(), self.jobs)
+        attributes = self.trial.user_attrs
+        return Path(attributes[RECORD]) if RECORD in attributes else None
 
 
 @dataclass(frozen=True)
-class Progress:
+class QueueState:
     """How many jobs are where; a job that failed and was tried again counts as what it is now."""
 
     total: int
@@ -149,42 +51,149 @@ class Progress:
         return self.total - self.finished - self.failed
 
 
-def progress(trials: Iterable[FrozenTrial], jobs: Iterable[tuple[str, ...]]) -> Progress:
-    wanted = {shlex.join(job) for job in jobs}
-    states: dict[str, set[TrialState]] = defaultdict(set)
-    for trial in trials:
-        if (job := trial.user_attrs.get(JOB)) in wanted:
-            states[job].add(trial.state)
-    done = [job for job, seen in states.items() if seen & {TrialState.COMPLETE, TrialState.PRUNED}]
-    busy = [job for job, seen in states.items() if job not in done and TrialState.RUNNING in seen]
-    failed = [job for job, seen in states.items() if seen == {TrialState.FAIL}]
-    return Progress(len(wanted), len(done), len(busy), len(failed))
+class TrialQueue(ABC):
+    """The studies of a sweep, of which any number of workers claim one trial after the other."""
+
+    goal: str
+    studies: Sequence[optuna.Study]
+
+    def __init__(self, sweep: Sweep, storage: Storage) -> None:
+        self.sweep, self.storage = sweep, storage
+
+    @property
+    def title(self) -> str:
+        return self.sweep.title
+
+    def claim(self) -> ClaimedTrial | None:
+        """The next trial to run, or None: nothing waits (others may still be running).
+
+        From the study that is furthest behind, so that what is unfinished is even.
+        """
+        with self.storage.exclusive():
+            self.storage.retry_stale(self.studies)
+            for study in sorted(self.studies, key=_begun):
+                trial = self.storage.ask(study)
+                if trial is None and self._enqueue(study):
+                    trial = self.storage.ask(study)
+                if trial is not None:
+                    return ClaimedTrial(trial, self._words(trial))
+        return None
+
+    @abstractmethod
+    def _enqueue(self, study: optuna.Study) -> bool:
+        """Adds trials to a study in which none waits; False: there are no more."""
+
+    @abstractmethod
+    def _words(self, trial: optuna.Trial) -> tuple[str, ...]:
+        """What the trial is to run."""
+
+    @abstractmethod
+    def state(self) -> QueueState:
+        """How far it is."""
+
+    def watch(self, trial: optuna.Trial) -> Callable[[int, float | None], None]:
+        """What is told every round and its accuracy: by default nothing, a trial runs to its end."""
+        return lambda round, accuracy: None
+
+    def retry_failed(self) -> int:
+        """Puts what failed back into the queue, if nothing else takes its place; returns how many."""
+        return 0
+
+    def trials(self) -> list[FrozenTrial]:
+        return [trial for study in self.studies for trial in study.get_trials(deepcopy=False)]
 
 
-def take(storage: Storage, trial: FrozenTrial) -> bool:
-    """False if it is another's; call it with the lock held."""
-    storage.optuna.record_heartbeat(trial._trial_id)  # first, or a worker killed here would never be missed
-    try:
-        return bool(storage.optuna.set_trial_state_values(trial._trial_id, state=TrialState.RUNNING))
-    except UpdateFinishedTrialError:
-        return False
+class GridQueue(TrialQueue):
+    """The grid of a sweep, in one study."""
+
+    def __init__(self, sweep: Sweep, storage: Storage) -> None:
+        super().__init__(sweep, storage)
+        self.goal = sweep.goal
+        with storage.exclusive():
+            self.study = optuna.create_study(
+                study_name=self.title,
+                storage=storage.optuna,
+                direction=GOALS[sweep.goal],
+                load_if_exists=True,
+                sampler=optuna.samplers.RandomSampler(seed=0),
+            )
+            if not self.study.user_attrs:
+                self.study.set_user_attr("source", sweep.source)
+                self.study.set_user_attr("goal", sweep.goal)
+        self.studies = [self.study]
+
+    def _words(self, trial: optuna.Trial) -> tuple[str, ...]:
+        return tuple(shlex.split(trial.user_attrs[JOB]))
+
+    def _enqueue(self, study: optuna.Study) -> bool:
+        """The next block of the grid, in its order."""
+        known = {trial.user_attrs.get(JOB) for trial in self.trials()}
+        block = [job for job in self.sweep.jobs if shlex.join(job) not in known][:BLOCK]
+        for job in block:
+            self._add(job)
+        return bool(block)
+
+    def _add(self, job: tuple[str, ...]) -> None:
+        given = pairs(job)
+        space = {key: self.space[key] for key in given}
+        words = {key for key, distribution in space.items() if isinstance(distribution, CategoricalDistribution)}
+        trial = optuna.create_trial(
+            state=TrialState.WAITING,
+            params={key: text if key in words else float(text) for key, text in given.items()},
+            distributions=space,
+            user_attrs={JOB: shlex.join(job)},
+        )
+        try:
+            self.study.add_trial(trial)
+        except ValueError as error:
+            raise UserError(
+                f"The study '{self.title}' has trials with other values than sweeps/ has now ({error}): "
+                "start afresh with another --storage."
+            ) from None
+
+    @cached_property
+    def space(self) -> dict[str, BaseDistribution]:
+        """What each key can be in this sweep: a number if it always is one, otherwise a word."""
+        return {key: _distribution(texts) for key, texts in texts_by_key(self.sweep.jobs).items()}
+
+    def retry_failed(self) -> int:
+        with self.storage.exclusive():
+            states = self._states()
+            failed = [job for job in self.sweep.jobs if states[shlex.join(job)] == {TrialState.FAIL}]
+            for job in failed:
+                self._add(job)
+        return len(failed)
+
+    def state(self) -> QueueState:
+        states = list(self._states().values())
+        done = [bool(seen & {TrialState.COMPLETE, TrialState.PRUNED}) for seen in states]
+        running = sum(TrialState.RUNNING in seen and not ended for seen, ended in zip(states, done, strict=True))
+        return QueueState(len(states), sum(done), running, states.count({TrialState.FAIL}))
+
+    def _states(self) -> dict[str, set[TrialState]]:
+        """Of all trials of every job."""
+        states: dict[str, set[TrialState]] = {shlex.join(job): set() for job in self.sweep.jobs}
+        for trial in self.trials():
+            if (job := trial.user_attrs.get(JOB)) in states:
+                states[job].add(trial.state)
+        return states
 
 
-def value(goal: str, result: Mapping[str, Any]) -> float:
+def _begun(study: optuna.Study) -> int:
+    return sum(t.state not in (TrialState.WAITING, TrialState.FAIL) for t in study.get_trials(deepcopy=False))
+
+
+def value(goal: str, result: RunResult) -> float:
     """What Optuna compares: never reached, and diverged, are worse than any number."""
-    number = None if result.get("diverged") else result[goal]
+    number = None if result.has_diverged else result.number(goal)
     if number is None:
         return float("inf") if GOALS[goal] == "minimize" else float("-inf")
     return float(number)
 
 
-def _distribution(texts: set[str]) -> BaseDistribution:
+def _distribution(texts: Collection[str]) -> BaseDistribution:
     try:
         numbers = [float(text) for text in texts]
     except ValueError:
-        return CategoricalDistribution(sorted(texts))
+        return CategoricalDistribution(sorted(set(texts)))
     return FloatDistribution(min(numbers), max(numbers))
-
-
-def _value(text: str, distribution: BaseDistribution) -> float | str:
-    return text if isinstance(distribution, CategoricalDistribution) else float(text)

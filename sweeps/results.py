@@ -7,17 +7,17 @@ import io
 import math
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState
 
-from bench.metrics import PLUS_MINUS, interval_text, missed_text
-from sweeps.plan import GOALS, Run, Sweep
+from bench.metrics import PLUS_MINUS
+from bench.output.result import RunResult
+from bench.output.seeds import SeedRuns, target_text
+from sweeps.plan import GOALS, PlannedRun, Sweep
 from sweeps.queue import ERROR, JOB, RESULT
 
-Result = Mapping[str, Any]
 GOAL_WORDS = {
     "rounds_to_target": "fewest rounds to the target, then best accuracy",
     "final_accuracy": "highest final accuracy",
@@ -26,51 +26,57 @@ GOAL_WORDS = {
 
 
 @dataclass(frozen=True)
-class Row:
+class SweepResult:
+    """A run's result as a sweep counts it."""
+
+    outcome: RunResult
+
+    def number(self, key: str) -> float | None:
+        """Whatever a run measured before it diverged counts as never."""
+        return None if self.outcome.has_diverged and key != "target" else self.outcome.number(key)
+
+
+@dataclass(frozen=True)
+class BestConfiguration:
     """One cell: its best configuration, over the seeds that are finished."""
 
     label: tuple[str, str, str]
-    overrides: tuple[str, ...]
-    parameters: str  # what tells it from the cell's other configurations
+    runs: SeedRuns[SweepResult]  # labelled by what tells it from the cell's other configurations
     tried: int  # configurations with a result
     planned: int
-    results: tuple[Result, ...]  # one per seed
-
-    def numbers(self, key: str) -> list[float | None]:
-        return [None if result.get("diverged") else result.get(key) for result in self.results]
-
-    @property
-    def diverged(self) -> int:
-        return sum(bool(result.get("diverged")) for result in self.results)
 
 
-def by_job(trials: Iterable[FrozenTrial]) -> dict[str, Result]:
+def by_job(trials: Iterable[FrozenTrial]) -> dict[str, SweepResult]:
     """The result of every finished job."""
-    return {t.user_attrs[JOB]: t.user_attrs[RESULT] for t in trials if t.state == TrialState.COMPLETE}
+    done = {t.user_attrs[JOB]: t.user_attrs[RESULT] for t in trials if t.state == TrialState.COMPLETE}
+    return {job: SweepResult(RunResult.from_dict(kept, "The sweep's database")) for job, kept in done.items()}
 
 
-def rows(sweep: Sweep, finished: Mapping[str, Result]) -> list[Row]:
+def rows(sweep: Sweep, finished: Mapping[str, SweepResult]) -> list[BestConfiguration]:
     """One per cell that has a result, in the order of the sweep."""
     found = []
-    for label in dict.fromkeys(run.label for run in sweep.runs):
-        runs = [run for run in sweep.runs if run.label == label]
-        options = []
-        for run in runs:
-            jobs = (shlex.join([*run.overrides, f"seed={seed}"]) for seed in sweep.seeds)
-            options.append((run, tuple(finished[job] for job in jobs if job in finished)))
-        tried = [(run, results) for run, results in options if results]
-        if tried:
-            run, results = min(tried, key=lambda option: _rank(sweep.goal, option[1]))
-            found.append(Row(label, run.overrides, _parameters(run, runs), len(tried), len(runs), results))
+    for label, grid in sweep.grids.items():
+        common = set.intersection(*(set(run.overrides) for run in grid))
+        every = [_finished(run, sweep.seeds, finished, common) for run in grid]
+        if tried := [runs for runs in every if len(runs)]:
+            best = min(tried, key=lambda runs: _rank(sweep.goal, runs))
+            found.append(BestConfiguration(label, best, len(tried), len(grid)))
     return found
 
 
-def markdown(sweep: Sweep, table: Sequence[Row]) -> str:
+def _finished(
+    run: PlannedRun, seeds: Iterable[int], finished: Mapping[str, SweepResult], common: Collection[str] = ()
+) -> SeedRuns[SweepResult]:
+    jobs = {seed: shlex.join(run.words(seed)) for seed in seeds}
+    parameters = " ".join(word for word in run.overrides if word not in common) or "-"
+    return SeedRuns(parameters, {seed: finished[job] for seed, job in jobs.items() if job in finished})
+
+
+def markdown(sweep: Sweep, table: Sequence[BestConfiguration]) -> str:
     """The table, then what to know of it."""
-    target = {result["target"] for row in table for result in row.results}
-    goal = f"{100 * next(iter(target)):g} %" if len(target) == 1 else "target"
     head = ["method", "data set", "setting", "best parameters", "tried", "seeds"]
-    head += [f"rounds to {goal}", "final accuracy %", "best accuracy %", "s/round", "diverged"]
+    head += [f"rounds to {target_text(row.runs for row in table)}", "final accuracy %", "best accuracy %"]
+    head += ["s/round", "diverged"]
     return "\n".join([*lines_of([head, *(_cells(row) for row in table)]), "", *_notes(sweep, table)])
 
 
@@ -81,67 +87,51 @@ def lines_of(cells: Sequence[Sequence[str]]) -> list[str]:
     return [text[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *text[1:]]
 
 
-def table_csv(sweep: Sweep, finished: Mapping[str, Result]) -> str:
+def table_csv(sweep: Sweep, finished: Mapping[str, SweepResult]) -> str:
     """Every finished run of every cell, for other programs."""
     keys = ("final_accuracy", "best_accuracy", "rounds_to_target", "seconds_per_round", "id")
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(["method", "dataset", "setting", "seed", *keys, "diverged", "command"])
     for run in sweep.runs:
-        for seed in sweep.seeds:
-            if (result := finished.get(shlex.join([*run.overrides, f"seed={seed}"]))) is not None:
-                values = ["never" if result.get(key) is None else result[key] for key in keys]
-                writer.writerow([*run.label, seed, *values, bool(result.get("diverged")), run.command(seed)])
+        for seed, result in _finished(run, sweep.seeds, finished).by_seed.items():
+            kept = result.outcome.to_dict()
+            values = ["never" if kept[key] is None else kept[key] for key in keys]
+            writer.writerow([*run.label, seed, *values, result.outcome.has_diverged, run.command(seed)])
     return buffer.getvalue()
 
 
-def failures(trials: Iterable[FrozenTrial], jobs: Iterable[str]) -> list[str]:
+def failures(sweep: Sweep, trials: Sequence[FrozenTrial]) -> list[str]:
     """A line for each kind of error of jobs that have no result: how often, the reason, the first command."""
-    trials = list(trials)
     done = {t.user_attrs.get(JOB) for t in trials if t.state != TrialState.FAIL}
     last = {t.user_attrs[JOB]: t for t in trials if t.state == TrialState.FAIL and JOB in t.user_attrs}
-    open_jobs = [job for job in jobs if job in last and job not in done]
+    open_jobs = [job for job in map(shlex.join, sweep.jobs) if job in last and job not in done]
     reasons = [last[job].user_attrs.get(ERROR, "its worker died, again and again") for job in open_jobs]
     first = dict(reversed(list(zip(reasons, open_jobs, strict=True))))
     return [f"{n} x {why}\n    first: python bench.py {first[why]}" for why, n in Counter(reasons).most_common()]
 
 
-def _rank(goal: str, results: Sequence[Result]) -> tuple[float, ...]:
+def _rank(goal: str, runs: SeedRuns[SweepResult]) -> tuple[float, ...]:
     """Smaller is better: seeds without a number, then the mean, then accuracy where rounds are equal."""
-    values = [None if result.get("diverged") else result[goal] for result in results]
-    reached = [float(v) for v in values if v is not None]
+    numbers = runs.numbers(goal)
     sign = 1 if GOALS[goal] == "minimize" else -1
-    missed = (len(values) - len(reached)) / len(values)
-    best = [result["best_accuracy"] or 0.0 for result in results]
-    return missed, sign * math.fsum(reached) / len(reached) if reached else math.inf, -math.fsum(best) / len(best)
+    mean = sign * numbers.known.mean if numbers.missed < len(runs) else math.inf
+    return numbers.missed / len(runs), mean, -runs.each(lambda run: run.outcome.best_accuracy or 0.0).mean
 
 
-def _parameters(run: Run, runs: Sequence[Run]) -> str:
-    common = set.intersection(*(set(r.overrides) for r in runs))
-    return " ".join(word for word in run.overrides if word not in common) or "-"
-
-
-def _cells(row: Row) -> list[str]:
+def _cells(row: BestConfiguration) -> list[str]:
+    runs = row.runs
     tried = str(row.tried) if row.tried == row.planned else f"{row.tried} of {row.planned}"
-    accuracies = [_interval(row.numbers(key), 100, 2) for key in ("final_accuracy", "best_accuracy")]
-    seconds = _interval(row.numbers("seconds_per_round"), 1, 3).partition(" ")[0]
-    rounds = _interval(row.numbers("rounds_to_target"), 1, 1, "never")
-    return [*row.label, row.parameters, tried, str(len(row.results)), rounds, *accuracies, seconds, str(row.diverged)]
+    rounds = runs.numbers("rounds_to_target").text(".1f")
+    measured = [runs.numbers(key).known for key in ("final_accuracy", "best_accuracy", "seconds_per_round")]
+    final, best = (numbers.times(100).text(".2f", "diverged") for numbers in measured[:2])
+    seconds = measured[2].text(".3f", "diverged").partition(" ")[0]
+    return [*row.label, runs.label, tried, str(len(runs)), rounds, final, best, seconds, str(runs.diverged)]
 
 
-def _interval(values: Sequence[float | None], factor: float, digits: int, missing: str = "diverged") -> str:
-    there = [factor * value for value in values if value is not None]
-    missed = len(values) - len(there)
-    if missed and missing == "never":
-        return missed_text(missed, len(values))
-    return interval_text(there, f".{digits}f") if there else missing
-
-
-def _notes(sweep: Sweep, table: Sequence[Row]) -> list[str]:
-    budgets = {(row.planned, len(sweep.seeds)) for row in table}
-    budget = ", ".join(
-        f"{n} configuration{'s' * (n > 1)} x {seeds} seed{'s' * (seeds > 1)}" for n, seeds in sorted(budgets)
-    )
+def _notes(sweep: Sweep, table: Sequence[BestConfiguration]) -> list[str]:
+    seeds, budgets = len(sweep.seeds), {row.planned for row in table}
+    budget = ", ".join(f"{n} configuration{'s' * (n > 1)} x {seeds} seed{'s' * (seeds > 1)}" for n in sorted(budgets))
     equal = "the same for every row" if len(budgets) == 1 else "not the same for every row: see `tried`"
     notes = [
         f"Source: {sweep.source}.",

@@ -11,14 +11,16 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache, cached_property
 
 import optuna
 from optuna.distributions import FloatDistribution
-from optuna.trial import FrozenTrial, TrialState
+from optuna.trial import TrialState
 
-from sweeps.plan import Run, Sweep, merged
-from sweeps.queue import JOB, Claim, Progress, take
+from sweeps import compose
+from sweeps.plan import PlannedRun, Sweep, merged, pairs, texts_by_key
+from sweeps.queue import JOB, QueueState, TrialQueue
 from sweeps.storage import Storage
 
 AROUND = 3.0  # how far beyond the ends of the grid
@@ -27,33 +29,28 @@ STARTUP = 5  # trials that are never pruned, and before TPE learns
 LABEL, GRID = "label", "grid"  # user attributes
 
 
-class Cell:
-    """One method in one setting on one data set."""
+@dataclass(frozen=True)
+class SearchSpace:
+    """What is searched for one method in one setting on one data set."""
 
-    def __init__(self, label: tuple[str, str, str], runs: list[Run], rate: float, seed: int) -> None:
-        self.label, self.runs, self.seed = label, runs, seed
-        self.rate = rate
+    label: tuple[str, str, str]
+    runs: list[PlannedRun]
+    rate: float  # the protocol's local rate
+    seed: int
 
     @cached_property
-    def space(self) -> dict[str, FloatDistribution]:
+    def ranges(self) -> dict[str, FloatDistribution]:
         """The numbers that vary in its grid, and the local rate."""
-        values: dict[str, list[str]] = {}
-        for run in self.runs:
-            for word in run.overrides:
-                key, _, text = word.partition("=")
-                values.setdefault(key, []).append(text)
-        ranges = {key: _around([float(t) for t in texts], AROUND) for key, texts in values.items() if _vary(texts)}
-        rates = [float(text) for text in values.get("lr", [])] or [self.rate]
+        texts = texts_by_key(run.overrides for run in self.runs)
+        ranges = {key: _around([float(t) for t in values], AROUND) for key, values in texts.items() if _vary(values)}
+        rates = [float(text) for text in texts.get("lr", [])] or [self.rate]
         return {"lr": _around(rates, RATE), **{key: r for key, r in ranges.items() if key != "lr"}}
 
     @property
     def points(self) -> list[dict[str, float]]:
         """The grid itself, as points of the space."""
-        found = []
-        for run in self.runs:
-            pairs = dict(word.split("=", 1) for word in run.overrides)
-            found.append({key: float(pairs.get(key, self.rate)) for key in self.space})
-        return found
+        grid = [pairs(run.overrides) for run in self.runs]
+        return [{key: float(point.get(key, self.rate)) for key in self.ranges} for point in grid]
 
     def words(self, params: Mapping[str, float]) -> tuple[str, ...]:
         overrides = self.runs[0].overrides
@@ -62,26 +59,26 @@ class Cell:
         return (*overrides, f"seed={self.seed}")
 
 
-class Search:
-    """The studies of one sweep's cells; the first of its seeds is used."""
+class SearchQueue(TrialQueue):
+    """A study for each method, data set and setting of a sweep; the first of its seeds is used."""
 
     goal = "best_accuracy"
 
     def __init__(self, sweep: Sweep, storage: Storage, trials: int) -> None:
-        self.sweep, self.storage, self.budget = sweep, storage, trials
-        self.cells: dict[str, Cell] = {}
-        self.studies: list[optuna.Study] = []
-        for label in dict.fromkeys(run.label for run in sweep.runs):
-            runs = [run for run in sweep.runs if run.label == label]
-            cell = Cell(label, runs, _rate(runs[0].overrides), sweep.seeds[0])
-            self.cells[self._title(cell)] = cell
+        super().__init__(sweep, storage)
+        self.budget = trials
+        self.spaces: dict[str, SearchSpace] = {}
+        for label, runs in sweep.grids.items():
+            rate = _rate(tuple(word for word in runs[0].overrides if not word.startswith("algo")))  # the same for all
+            self.spaces[f"{self.title}: {' '.join(label)}"] = SearchSpace(label, runs, rate, sweep.seeds[0])
         with storage.exclusive():
-            self.studies = [self._study(title, cell) for title, cell in self.cells.items()]
+            self.studies = [self._study(title, space) for title, space in self.spaces.items()]
 
-    def _title(self, cell: Cell) -> str:
-        return f"{self.sweep.title} sampler=tpe: {' '.join(cell.label)}"
+    @property
+    def title(self) -> str:
+        return f"{self.sweep.title} sampler=tpe"
 
-    def _study(self, title: str, cell: Cell) -> optuna.Study:
+    def _study(self, title: str, space: SearchSpace) -> optuna.Study:
         study = optuna.create_study(
             study_name=title,
             storage=self.storage.optuna,
@@ -91,74 +88,50 @@ class Search:
             pruner=optuna.pruners.MedianPruner(n_startup_trials=STARTUP, n_warmup_steps=10),
         )
         if not study.user_attrs:
-            study.set_user_attr(LABEL, list(cell.label))
-            for point in cell.points[: self.budget]:
+            study.set_user_attr(LABEL, list(space.label))
+            for point in space.points[: self.budget]:
                 study.enqueue_trial(point, user_attrs={GRID: True})
         return study
 
-    def claim(self) -> Claim | None:
-        """From the study that is furthest behind, so that an unfinished search is even."""
-        with self.storage.exclusive():
-            self.storage.retry_stale(self.studies)
-            for study in sorted(self.studies, key=self._begun):
-                if (claim := self._next(study)) is not None:
-                    return claim
-        return None
+    def _enqueue(self, study: optuna.Study) -> bool:
+        """A point that TPE chooses, while there is budget."""
+        left = len(_last_attempts(study)) < self.budget
+        if left:
+            study.enqueue_trial({})
+        return left
 
-    def _begun(self, study: optuna.Study) -> int:
-        return sum(t.state not in (TrialState.WAITING, TrialState.FAIL) for t in study.get_trials(deepcopy=False))
-
-    def _next(self, study: optuna.Study) -> Claim | None:
-        trials = study.get_trials(deepcopy=False)
-        waiting = [t for t in trials if t.state == TrialState.WAITING]
-        spent = sum(t.state != TrialState.WAITING and not _retried(t, trials) for t in trials)
-        if not waiting and spent >= self.budget:
-            return None
-        cell = self.cells[study.study_name]
-        if waiting:
-            first = waiting[0]
-            if not take(self.storage, first):
-                return None
-            trial = optuna.Trial(study, first._trial_id)
-        else:
-            trial = optuna.Trial(study, self.storage.optuna.create_new_trial(study._study_id))
-            self.storage.optuna.record_heartbeat(trial._trial_id)
-        params = {key: trial.suggest_float(key, d.low, d.high, log=d.log) for key, d in cell.space.items()}
-        words = cell.words(params)
+    def _words(self, trial: optuna.Trial) -> tuple[str, ...]:
+        space = self.spaces[trial.study.study_name]
+        params = {key: trial.suggest_float(key, d.low, d.high, log=d.log) for key, d in space.ranges.items()}
+        words = space.words(params)
         trial.set_user_attr(JOB, shlex.join(words))
-        return Claim(study, self.storage.optuna.get_trial(trial._trial_id), words)
+        return words
 
-    def watch(self, claim: Claim) -> Callable[[int, float | None], None]:
+    def watch(self, trial: optuna.Trial) -> Callable[[int, float | None], None]:
         """Prunes a trial that is worse than most others were at its round."""
-        trial = optuna.Trial(claim.study, claim.id)
+        of_grid = trial.user_attrs.get(GRID)
 
         def report(round: int, accuracy: float | None) -> None:
             if accuracy is None or math.isnan(accuracy):
                 return
             trial.report(accuracy, round)
-            if not claim.trial.user_attrs.get(GRID) and trial.should_prune():
+            if not of_grid and trial.should_prune():
                 raise optuna.TrialPruned
 
         return report
 
-    def trials(self) -> list[FrozenTrial]:
-        return [trial for study in self.studies for trial in study.get_trials(deepcopy=False)]
-
-    def retry_failed(self) -> int:
-        return 0  # a search draws another point instead
-
-    def state(self) -> Progress:
-        finished = running = failed = 0
-        for study in self.studies:
-            trials = study.get_trials(deepcopy=False)
-            finished += sum(t.state in (TrialState.COMPLETE, TrialState.PRUNED) for t in trials)
-            running += sum(t.state == TrialState.RUNNING for t in trials)
-            failed += sum(t.state == TrialState.FAIL and not _retried(t, trials) for t in trials)
-        return Progress(self.budget * len(self.studies), finished, running, failed)
+    def state(self) -> QueueState:
+        states = [state for study in self.studies for state in _last_attempts(study)]
+        finished = states.count(TrialState.COMPLETE) + states.count(TrialState.PRUNED)
+        running, failed = states.count(TrialState.RUNNING), states.count(TrialState.FAIL)
+        return QueueState(self.budget * len(self.studies), finished, running, failed)
 
 
-def _retried(trial: FrozenTrial, trials: list[FrozenTrial]) -> bool:
-    return any(trial.number in other.system_attrs.get("retry_history", []) for other in trials)
+def _last_attempts(study: optuna.Study) -> list[TrialState]:
+    """The states of its trials, without those of dead workers that were tried again."""
+    trials = study.get_trials(deepcopy=False)
+    retried = {number for trial in trials for number in trial.system_attrs.get("retry_history", [])}
+    return [trial.state for trial in trials if trial.number not in retried]
 
 
 def _vary(texts: list[str]) -> bool:
@@ -179,14 +152,7 @@ def _around(values: list[float], factor: float) -> FloatDistribution:
     return FloatDistribution(low - margin, high + margin)
 
 
-def _rate(overrides: tuple[str, ...]) -> float:
-    """The local rate where nothing else is said; it does not depend on the method."""
-    return _protocol_rate(tuple(word for word in overrides if not word.startswith("algo")))
-
-
 @cache
-def _protocol_rate(words: tuple[str, ...]) -> float:
-    from bench.main import plan, store
-
-    store()
-    return float(plan(list(words), multirun=False)[0]["lr"])
+def _rate(words: tuple[str, ...]) -> float:
+    """The local rate where nothing else is said."""
+    return float(compose.config(words)["lr"])

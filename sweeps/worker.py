@@ -6,11 +6,9 @@ import json
 import os
 import signal
 import sys
-import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
@@ -20,18 +18,15 @@ import optuna
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState
 
-from bench.errors import Diverged, UserError, of_machine
+from bench.errors import Diverged, guarded, of_machine
+from bench.output.result import RunResult
 from bench.record import read
-from sweeps.plan import find
-from sweeps.queue import ERROR, RECORD, RESULT, Claim, Queue, value
-from sweeps.search import Search
-from sweeps.storage import Place, Storage
+from sweeps import compose
+from sweeps.plan import command, find
+from sweeps.queue import ERROR, RECORD, RESULT, ClaimedTrial, GridQueue, TrialQueue, value
+from sweeps.search import SearchQueue
+from sweeps.storage import Storage, StorageAddress
 
-KEPT = (  # of a run's result, in the database: a record may lie on another machine
-    *("id", "final_accuracy", "best_accuracy", "rounds", "rounds_to_target", "target", "seconds_per_round"),
-    *("seconds_to_target", "virtual_seconds", "upload_bytes", "download_bytes", "peer_bytes", "gradient_evaluations"),
-    *("wall_seconds", "diverged", "git_revision", "engine"),
-)
 POLL_SECONDS = 2.0
 
 
@@ -47,9 +42,9 @@ class Options:
     sampler: str = "grid"
     trials: int = 20
 
-    def queue(self) -> Queue | Search:
-        sweep, storage = find(self.name, self.keys), Storage(Place(self.storage, self.grace))
-        return Queue(sweep, storage) if self.sampler == "grid" else Search(sweep, storage, self.trials)
+    def queue(self) -> TrialQueue:
+        sweep, storage = find(self.name, self.keys), Storage(StorageAddress(self.storage, self.grace))
+        return GridQueue(sweep, storage) if self.sampler == "grid" else SearchQueue(sweep, storage, self.trials)
 
     def dumped(self) -> str:
         return json.dumps(asdict(self))
@@ -61,27 +56,25 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Task:
+class TrialTask:
     """A trial to run, and whom to tell: of the record's folder, and of every round with its accuracy."""
 
-    claim: Claim
+    claimed: ClaimedTrial
     out: str
     group: str
     on_record: Callable[[Path], None]
     on_round: Callable[[int, float | None], None]
 
 
-Execute = Callable[[Task], Mapping[str, Any]]  # a benchmark, or whatever is to be timed or tried in its place
+Execute = Callable[[TrialTask], RunResult]  # a benchmark, or whatever is to be timed or tried in its place
 
 
-def benchmark(task: Task) -> Mapping[str, Any]:
+def benchmark(task: TrialTask) -> RunResult:
     """One run in this process; an earlier attempt whose record is here goes on where it stopped."""
-    from bench.main import plan, store
     from bench.prepare import registry
     from bench.run import run
 
-    store()
-    claim, folder = task.claim, task.claim.record
+    words, folder = task.claimed.words, task.claimed.record
     earlier = read(folder) if folder is not None and (folder / "config.yaml").exists() else None
     folders: list[Path] = []
 
@@ -91,35 +84,33 @@ def benchmark(task: Task) -> Mapping[str, Any]:
 
     try:
         if earlier is not None and earlier.result is not None:
-            return earlier.result.to_dict()
+            return earlier.result
         if earlier is not None and earlier.status == "interrupted":
-            return run(earlier.config, resume=earlier.folder, on_record=begin, on_round=task.on_round).to_dict()
-        config = plan([*claim.words, f"out={task.out}"], multirun=False)[0]
+            return run(earlier.config, resume=earlier.folder, on_record=begin, on_round=task.on_round)
+        config = compose.config([*words, f"out={task.out}"])
         registry.create(config["dataset"]).require()
-        config |= {"group": task.group, "command": claim.command}
-        return run(config, on_record=begin, on_round=task.on_round).to_dict()
+        return run(config | {"group": task.group, "command": command(words)}, on_record=begin, on_round=task.on_round)
     except Diverged:
         result = read(folders[-1]).result
         assert result is not None
-        return result.to_dict()
+        return result
 
 
-class Worker:
+class TrialWorker:
     """Claims trials and runs them; Ctrl-C or SIGTERM puts the one at hand back into the queue."""
 
     def __init__(self, options: Options, execute: Execute = benchmark) -> None:
         self.options, self.execute = options, execute
         self.queue = options.queue()
-        self.storage = self.queue.storage.optuna
         self.stopping = self.busy = False
         self.parent = os.getppid()
 
     def work(self) -> int:
         """Returns 0 when nothing is left to do, 130 when it was stopped."""
         while not self.stopping and os.getppid() == self.parent:
-            claim = self.queue.claim()
-            if claim is not None:
-                self._run(claim)
+            claimed = self.queue.claim()
+            if claimed is not None:
+                self._run(claimed)
             elif not self.queue.state().open:
                 return 0
             else:
@@ -131,60 +122,45 @@ class Worker:
         if self.busy:
             raise KeyboardInterrupt
 
-    def _run(self, claim: Claim) -> None:
-        print(f"\n--- trial {claim.trial.number}: {claim.command}", flush=True)
-        state, result = TrialState.FAIL, None
-        attributes: dict[str, Any] = {}
+    def _run(self, claimed: ClaimedTrial) -> None:
+        print(f"\n--- trial {claimed.trial.number}: {command(claimed.words)}", flush=True)
+        state, result, attributes = TrialState.FAIL, None, dict[str, Any]()
         try:
-            with self._heartbeat(claim):
+            with self.queue.storage.heartbeat(claimed.trial):
                 self.busy = True
                 try:
-                    result = self.execute(self._task(claim))
+                    result = self.execute(self._task(claimed))
                 finally:
                     self.busy = False
             state = TrialState.COMPLETE
-            attributes = {RESULT: {key: result[key] for key in KEPT if key in result}}
+            attributes = {RESULT: result.to_dict()}  # a record may lie on another machine
         except KeyboardInterrupt:
             self.stopping, state = True, TrialState.WAITING
         except optuna.TrialPruned:
             state = TrialState.PRUNED
         except Exception as error:
             attributes = {ERROR: _sentence(error)}
-        self._tell(claim, state, attributes, result)
+        self._tell(claimed.trial, state, attributes, result)
 
-    def _task(self, claim: Claim) -> Task:
+    def _task(self, claimed: ClaimedTrial) -> TrialTask:
         def on_record(folder: Path) -> None:
-            self.storage.set_trial_user_attr(claim.id, RECORD, str(folder.resolve()))
+            claimed.trial.set_user_attr(RECORD, str(folder.resolve()))
 
-        return Task(claim, self.options.out, self.queue.sweep.name, on_record, self.queue.watch(claim))
+        return TrialTask(claimed, self.options.out, self.queue.sweep.name, on_record, self.queue.watch(claimed.trial))
 
     def _tell(
-        self, claim: Claim, state: TrialState, attributes: Mapping[str, Any], result: Mapping[str, Any] | None
+        self, trial: optuna.Trial, state: TrialState, attributes: Mapping[str, Any], result: RunResult | None
     ) -> None:
         try:
             for key, content in attributes.items():
-                self.storage.set_trial_user_attr(claim.id, key, content)
-            values = None if result is None else [value(self.queue.goal, result)]
-            self.storage.set_trial_state_values(claim.id, state, values)
+                trial.set_user_attr(key, content)
+            if state == TrialState.WAITING:
+                self.queue.storage.release(trial)
+            else:
+                number = None if result is None else value(self.queue.goal, result)
+                trial.study.tell(trial, number, state, skip_if_finished=True)
         except UpdateFinishedTrialError:
-            print(f"Trial {claim.trial.number} was given to another worker meanwhile: this result is not used.")
-
-    @contextmanager
-    def _heartbeat(self, claim: Claim) -> Iterator[None]:
-        """Tells the others that this worker is alive."""
-        ended = threading.Event()
-
-        def beat() -> None:
-            while not ended.wait(max(1, self.options.grace // 4)):
-                self.storage.record_heartbeat(claim.id)
-
-        thread = threading.Thread(target=beat, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ended.set()
-            thread.join()
+            print(f"Trial {trial.number} was given to another worker meanwhile: this result is not used.")
 
 
 def _sentence(error: Exception) -> str:
@@ -198,14 +174,10 @@ def _sentence(error: Exception) -> str:
 
 
 def main() -> int:
-    worker = Worker(Options.loaded(sys.argv[1]))
+    worker = TrialWorker(Options.loaded(sys.argv[1]))
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, worker.stop)
-    try:
-        return worker.work()
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return guarded(worker.work)
 
 
 if __name__ == "__main__":

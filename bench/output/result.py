@@ -79,7 +79,7 @@ class RunResult:
 
     @property
     def has_diverged(self) -> bool:
-        return self.final_accuracy is None
+        return self.final_accuracy is None or self.diverged is not None
 
 
 def plain(value: Any) -> Any:

@@ -64,10 +64,10 @@ def rules(config: Mapping[str, Any], algo: Algorithm, fed: Fed) -> Rules:
     )
 
 
-def check(config: Mapping[str, Any], algo: Algorithm) -> None:
-    """The same refusals before there are data or a model: a schedule depends on neither."""
+def check(config: Mapping[str, Any], algo: Algorithm) -> Rules:
+    """The same rules and refusals before there are data or a model: a schedule depends on neither."""
     samples = torch.ones(config["clients"])
-    rules(config, algo, Fed(**constants(config), samples=samples, layout=Layout(nn.Linear(1, 1))))
+    return rules(config, algo, Fed(**constants(config), samples=samples, layout=Layout(nn.Linear(1, 1))))
 
 
 def constants(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 from bench.errors import UserError
 from bench.main import plan, store
 from leaderboards.ledger import Claim, load
-from sweeps.plan import Run, find, merged, sweeps
+from sweeps.plan import PlannedRun, find, merged, sweeps
 
 NAMES = {
     *(f"fedlga/{name}" for name in ("table4", "table5", "table6", "fig2", "fig6", "fig7", "fig8", "fig9", "fig10")),
@@ -75,14 +75,14 @@ def test_the_paper_grid_gives_every_method_three_trials_a_data_set() -> None:
     ]
 
 
-def resolved(run: Run) -> dict[str, object]:
+def resolved(run: PlannedRun) -> dict[str, object]:
     return plan(shlex.split(run.command(1))[2:], multirun=False)[0]
 
 
-def covering(all_runs: list[Run]) -> list[Run]:
+def covering(all_runs: list[PlannedRun]) -> list[PlannedRun]:
     """Few runs in which every override of every paper occurs, numbers with one of their values."""
 
-    def words(run: Run) -> set[tuple[str, str]]:
+    def words(run: PlannedRun) -> set[tuple[str, str]]:
         paper = next(word for word in run.overrides if word.startswith("protocol="))
         return {(paper, sub(r"=-?[0-9.]+$", "=number", word)) for word in run.overrides}
 
@@ -94,7 +94,7 @@ def covering(all_runs: list[Run]) -> list[Run]:
     return kept
 
 
-def everything() -> list[Run]:
+def everything() -> list[PlannedRun]:
     return list({run.overrides: run for sweep in sweeps().values() for run in sweep.runs}.values())
 
 

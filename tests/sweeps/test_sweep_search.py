@@ -5,12 +5,13 @@ from pathlib import Path
 
 import optuna
 import pytest
+from made_result import made_result
 from optuna.trial import TrialState
 
 from sweeps import fairness
 from sweeps.drive import Drive
-from sweeps.search import GRID, Search
-from sweeps.worker import Options, Worker
+from sweeps.search import GRID, SearchQueue
+from sweeps.worker import Options, TrialWorker
 
 KEYS = ("dataset=fmnist", "algo=fedavg,fedprox,fedlga", "seed=4,5")
 
@@ -19,24 +20,24 @@ def chosen(trials=6):
     return Options("fedlga/table4", KEYS, f"sqlite:///{Path.cwd()}/sweeps.db", "runs", 60, "tpe", trials)
 
 
-def accuracy(claim):
+def accuracy(claimed):
     """Best at lr = 0.02, which no grid has; mu and scale do little."""
-    words = dict(word.split("=", 1) for word in claim.words)
+    words = dict(word.split("=", 1) for word in claimed.words)
     return 0.8 - 0.1 * abs(math.log10(float(words.get("lr", 0.005)) / 0.02))
 
 
 def execute(task):
     for round in range(1, 13):
-        task.on_round(round, accuracy(task.claim) * round / 12)
-    best = accuracy(task.claim)
-    return {"final_accuracy": best, "best_accuracy": best, "rounds_to_target": 9, "target": 0.65}
+        task.on_round(round, accuracy(task.claimed) * round / 12)
+    best = accuracy(task.claimed)
+    return made_result(final_accuracy=best, rounds_to_target=9, target=0.65)
 
 
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("search"))
-        worker = Worker(chosen(), execute)
+        worker = TrialWorker(chosen(), execute)
         assert worker.work() == 0
         yield worker
 
@@ -62,7 +63,7 @@ def test_the_papers_grid_comes_first_and_is_never_pruned(searched):
 
 
 def test_the_space_lies_around_the_grid_and_has_the_rate_for_everyone(searched):
-    spaces = {cell.label[0]: cell.space for cell in searched.queue.cells.values()}
+    spaces = {space.label[0]: space.ranges for space in searched.queue.spaces.values()}
     assert set(spaces["fedavg"]) == {"lr"}
     mu, rate = spaces["fedprox"]["algo.mu"], spaces["fedprox"]["lr"]
     assert (mu.low, mu.high, mu.log) == (pytest.approx(0.1 / 3), pytest.approx(3.0), True)
@@ -92,7 +93,7 @@ def test_the_table_compares_the_grid_with_what_was_found(searched):
 
 
 def test_a_repeated_search_has_nothing_left_to_do_and_a_larger_budget_goes_on(searched):
-    again = Worker(chosen(), execute)
+    again = TrialWorker(chosen(), execute)
     assert again.work() == 0 and len(again.queue.trials()) == 18
     assert again.queue.claim() is None
     more = chosen(7).queue()
@@ -102,7 +103,7 @@ def test_a_repeated_search_has_nothing_left_to_do_and_a_larger_budget_goes_on(se
 
 @pytest.mark.slow
 def test_a_finished_search_leaves_its_table_and_plots_of_every_method(capsys):
-    worker = Worker(chosen(), execute)
+    worker = TrialWorker(chosen(), execute)
     assert worker.work() == 0
     assert Drive(chosen(), 1, worker.queue).run() == 0
     folder = Path("runs/fedlga-table4-algo=fedavg,fedprox,fedlga-dataset=fmnist-seed=4,5-sampler=tpe")
@@ -111,19 +112,19 @@ def test_a_finished_search_leaves_its_table_and_plots_of_every_method(capsys):
 
 
 def test_a_trial_behind_the_median_is_pruned_unless_the_paper_has_it():
-    worker = Worker(chosen(10), execute)
-    assert isinstance(worker.queue, Search)
+    worker = TrialWorker(chosen(10), execute)
+    assert isinstance(worker.queue, SearchQueue)
     study = worker.queue.studies[0]
     for _ in range(6):
         curve = dict.fromkeys(range(1, 13), 0.7)
         study.add_trial(optuna.create_trial(state=TrialState.COMPLETE, value=0.7, intermediate_values=curve, params={}))
-    claims = [claim for claim in iter(worker.queue.claim, None) if claim.study is study]
-    of_grid = next(claim for claim in claims if claim.trial.user_attrs.get(GRID))
+    trials = [claimed.trial for claimed in iter(worker.queue.claim, None) if claimed.trial.study is study]
+    of_grid = next(trial for trial in trials if trial.user_attrs.get(GRID))
     for round in range(1, 13):
         worker.queue.watch(of_grid)(round, 0.1)
-    claim = next(claim for claim in claims if not claim.trial.user_attrs.get(GRID))
+    trial = next(trial for trial in trials if not trial.user_attrs.get(GRID))
     with pytest.raises(optuna.TrialPruned):
         for round in range(1, 13):
-            worker.queue.watch(claim)(round, 0.1)
-    worker._tell(claim, TrialState.PRUNED, {}, None)
+            worker.queue.watch(trial)(round, 0.1)
+    worker._tell(trial, TrialState.PRUNED, {}, None)
     assert worker.queue.state().finished == 7
