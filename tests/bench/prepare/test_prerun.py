@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from bench import replay
+from bench.commands import replay
 from bench.errors import UserError
 from bench.main import plan, store
 from bench.prepare import prerun
