@@ -1,39 +1,29 @@
-"""The command line: check everything, then let Hydra run the jobs. What is heavy is imported once a job starts."""
+"""The command line: every run is composed and checked first, then they run. What is heavy is imported by the first."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import sys
 import time
 import traceback
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import hydra
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-from hydra._internal.utils import get_args_parser
-from hydra.core.config_store import ConfigStore
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import OmegaConf
 
-from bench.errors import UserError, guarded, hush, misused, of_machine, refuse
-from bench.prepare import check, help, own_files, registry
-from bench.prepare.config import GROUPS, SCHEMAS, Keys, in_words, open_twin
-from bench.prepare.resolve import CONF, describe, names_of, resolve
-from bench.record import make_folder, read, read_all
+from bench.errors import Parser, UserError, guarded, misused, of_machine, refuse
+from bench.prepare import compose, help, own_files, registry
+from bench.prepare.compose import ComposedRun
+from bench.prepare.resolve import describe
+from bench.record import read_all
 from datamodules.base import DataError
 
-VERSION_BASE = "1.3"
-GROUP = "FEDBENCH_GROUP"  # what the runs of one multirun have in common; in the environment for jobs started elsewhere
-ANYWHERE = {"engine.workers", "engine.address"}  # where a run is computed does not change it, so a resume may
+GROUP = "FEDBENCH_GROUP"  # what the runs of several commands have in common, from the environment
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -46,179 +36,87 @@ def command(argv: list[str]) -> int:
 
 
 def _command(argv: list[str]) -> int:
-    store()
+    args = parse(argv)
+    if args.shell_completion:
+        return _complete(args.words)
     with registry.borrowed():
-        understood = own_files.arguments(argv)
-        args = _parse(understood)
         if args.help:
+            own_files.arguments(args.words)
             print(help.text())
             return 0
-        asks_hydra = args.hydra_help or args.shell_completion
-        return _launch(understood, argv, args, [] if asks_hydra else plan(args.overrides, args.multirun))
+        runs = compose.plan(args.words, args.multirun)
+        if args.cfg:
+            print(OmegaConf.to_yaml(OmegaConf.create(dict(runs[0].given))), end="")
+            return 0
+        typed = shlex.join(["python", "bench.py", *argv])
+        return _multirun(runs, typed) if args.multirun else job(runs[0], typed, os.environ.get(GROUP))
 
 
-def store() -> None:
-    """Registers with Hydra what conf/ does not hold as files."""
-    for group in registry.BASES:
-        registry.classes(group)
-    config_store = ConfigStore.instance()
-    config_store.store(name="keys", node=open_twin(Keys, **dict.fromkeys(GROUPS)))
-    config_store.store(group="protocol", name="auto", node={"name": "auto"})
-    for group in ("model", "devices"):
-        config_store.store(group=group, name="auto", node=open_twin(SCHEMAS[group], name="auto"))
+def parse(argv: Sequence[str]) -> Namespace:
+    """The options of the command, and its words."""
+    parser = Parser("python bench.py", add_help=False)
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("-h", "--help", action="store_true")
+    parser.add_argument("-m", "--multirun", action="store_true")
+    parser.add_argument("-c", "--cfg", choices=["job"])
+    parser.add_argument("-sc", "--shell-completion", action="store_true")
+    args, unknown = parser.parse_known_intermixed_args(argv)
+    if unknown:
+        raise misused(
+            "python bench.py",
+            f"unrecognized arguments: {' '.join(unknown)} (keys have no dashes: algo=scaffold), and options other than "
+            f"-m, --cfg job, --shell-completion and --help are not supported",
+        )
+    if args.multirun and (args.cfg or args.shell_completion):
+        raise UserError("-m runs several jobs: it cannot be combined with --cfg or --shell-completion.")
+    return args
 
 
-def plan(overrides: list[str], multirun: bool) -> list[dict[str, Any]]:
-    """The config of every job that a command line means, all of them checked; nothing heavy is imported."""
-    with hydra.initialize_config_dir(str(CONF), version_base=VERSION_BASE, job_name="bench"):
-        parser = OverridesParser.create(GlobalHydra.instance().config_loader())
-        read = [o for text in overrides for o in _read(parser, text)]
-        _launcher([o for o in read if o.is_hydra_override()])
-        parsed = [o for o in read if not o.is_hydra_override()]
-        if multirun:
-            if any(o.key_or_group == "out" and o.is_sweep_override() for o in parsed):
-                raise UserError("out cannot have several values: the runs of one command go into one folder.")
-            try:
-                jobs = BasicSweeper.split_arguments(parsed, None)[0]
-            except HydraException as error:
-                raise UserError(_sentence(error)) from None
-            if not jobs:
-                raise UserError("Nothing to run: a glob() matches no name, or a range() is empty.")
-        else:
-            if sweep := next((o for o in parsed if o.is_sweep_override()), None):
-                raise UserError(f"{sweep.input_line} means several runs: add -m, or quote a value that has a comma.")
-            jobs = [[str(o.input_line) for o in parsed]]
-        return [_compose([o for text in job for o in _read(parser, text)]) for job in jobs]
-
-
-def _read(parser: OverridesParser, text: str) -> list[Override]:
+def _complete(words: Sequence[str]) -> int:
+    """What a shell needs to complete keys and values, which Hydra knows."""
+    verb, _, shell = words[0].partition("=") if words else ("", "", "")
+    if verb not in ("install", "uninstall", "query") or shell not in ("bash", "zsh", "fish"):
+        raise UserError("--shell-completion needs install=SHELL or uninstall=SHELL, with bash, zsh or fish for SHELL.")
+    compose.store()
+    before, sys.argv = sys.argv, ["bench.py", "--shell-completion", words[0]]
     try:
-        return parser.parse_overrides([text])
-    except HydraException:
-        raise UserError(f"'{text}' is not key=value{_meant(text)}; see python bench.py --help.") from None
-
-
-def _meant(text: str) -> str:
-    """What somebody who types this may have wanted."""
-    if "=" in text:
-        return ", or its value needs quotes"
-    if text in GROUPS:
-        return " (without blanks)"
-    group = next((group for group in GROUPS if text in names_of(group)), None)
-    return "" if group is None else f", as in {group}={text}"
-
-
-def _launcher(overrides: list[Override]) -> None:
-    """Of Hydra's own settings only the launcher may be chosen; Hydra would complain in several lines."""
-    for override in overrides:
-        if not override.key_or_group.startswith(("hydra/launcher", "hydra.launcher.")):
-            raise UserError(f"{override.input_line}: Hydra's own settings are fixed here, hydra/launcher apart.")
-    if overrides:
-        _hydra([str(o.input_line) for o in overrides], return_hydra_config=True)
-
-
-def _hydra(overrides: list[str], return_hydra_config: bool = False) -> DictConfig:
-    try:
-        return hydra.compose("bench", overrides, return_hydra_config=return_hydra_config)
-    except (HydraException, OmegaConfBaseException) as error:
-        raise UserError(_sentence(error)) from None
-
-
-def _compose(overrides: list[Override]) -> dict[str, Any]:
-    check.names(overrides)
-    return finish(_hydra([str(o.input_line) for o in overrides]), overrides)
-
-
-def finish(cfg: DictConfig, overrides: list[Override]) -> dict[str, Any]:
-    """From what Hydra composed to what a run takes: resolved and checked, or the recorded one with `resume`."""
-    try:
-        plain: Any = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
-    except OmegaConfBaseException as error:
-        raise UserError(_sentence(error)) from None
-    given = {o.key_or_group for o in overrides}
-    if plain["resume"] is None:
-        config = resolve(plain, given)
-        check.config(config)
-        check.writable(Path(config["out"]))
-        return config
-    run = read(Path(plain["resume"]))
-    check.resumable(run)
-    check.writable(run.folder, "resume")
-    elsewhere = given & ANYWHERE
-    check.agrees(run, plain, given - {"resume"} - elsewhere)
-    config = run.config | {
-        "engine": run.config["engine"] | {key: plain["engine"][key] for key in map(_field, elsewhere)}
-    }
-    check.config(config)
-    return config
-
-
-def _field(key: str) -> str:
-    return key.rpartition(".")[2]
-
-
-def _launch(argv: list[str], typed: list[str], args: Namespace, jobs: list[dict[str, Any]]) -> int:
-    codes = [0]
-    count = iter(range(1, len(jobs) + 1))
-
-    def task(cfg: DictConfig) -> None:
-        overrides = list(HydraConfig.get().overrides.task)
-        sys.argv = ["bench.py", *typed]  # for the record; Hydra has read its own
-        # caught here, since Hydra would end a multirun with the first job that fails
-        try:
-            if args.multirun:
-                print(f"\n--- job {next(count)} of {len(jobs)}: {' '.join(overrides)}", flush=True)
-            job(cfg, overrides)
-        except (UserError, DataError) as error:
-            codes.append(refuse(error))
-        except KeyboardInterrupt:
-            raise SystemExit(130) from None
-        except BrokenPipeError:
-            raise SystemExit(hush()) from None
-        except Exception as error:
-            if known := of_machine(error):
-                codes.append(refuse(known))
-            else:
-                traceback.print_exc()
-                codes.append(1)
-
-    before, sys.argv = sys.argv, ["bench.py", *argv]
-    group = os.environ.get(GROUP)
-    try:
-        if args.multirun:
-            make_folder(Path(jobs[0]["out"]))  # Hydra would fail with a traceback
-            os.environ[GROUP] = group or f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
-        hydra.main(str(CONF), "bench", VERSION_BASE)(task)()
-        if args.multirun:
-            summary(Path(jobs[0]["out"]), os.environ[GROUP])
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else 1
+        hydra.main(None, "bench", compose.VERSION_BASE)(lambda _: None)()
     finally:
         sys.argv = before
-        if group is None:
-            os.environ.pop(GROUP, None)
-    return max(codes)
+    return 0
 
 
-def job(cfg: DictConfig, overrides: list[str]) -> None:
-    """One run, from what Hydra composed."""
-    config = finish(cfg, OverridesParser.create().parse_overrides(overrides))
-    print("\n".join(describe(config)), flush=True)
-    registry.create(config["dataset"]).require()  # before the seconds that Lightning takes
-    from bench.run import run
-
-    if cfg.resume is not None:
-        run(config, resume=Path(cfg.resume))
-    else:
-        run(config | {"group": os.environ.get(GROUP)}, smaller=_smaller(cfg, config, overrides))
+def _multirun(runs: Sequence[ComposedRun], typed: str) -> int:
+    """One run after the other, whatever becomes of the one before."""
+    group = os.environ.get(GROUP) or f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+    code = 0
+    for number, composed in enumerate(runs, start=1):
+        print(f"\n--- job {number} of {len(runs)}: {' '.join(composed.words)}", flush=True)
+        code = max(code, job(composed, typed, group))
+    summary(Path(runs[0].config["out"]), group)
+    return code
 
 
-def _smaller(cfg: DictConfig, config: dict[str, Any], overrides: list[str]) -> dict[str, Any] | None:
-    """The config of the same command at scale=cpu, if that makes a difference."""
-    small = cfg.copy()
-    small.scale = "cpu"
-    other = finish(small, OverridesParser.create().parse_overrides(overrides))
-    return None if {**other, "scale": config["scale"]} == config else other
+def job(composed: ComposedRun, typed: str, group: str | None) -> int:
+    """One run, and its exit code; `typed` and `group` are for its record."""
+    try:
+        print("\n".join(describe(composed.config)), flush=True)
+        registry.create(composed.config["dataset"]).require()  # before the seconds that Lightning takes
+        from bench.run import run
+
+        if composed.resume is not None:
+            run(composed.config, resume=composed.resume)
+        else:
+            run(composed.config | {"group": group, "command": typed}, smaller=lambda: composed.smaller)
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        known = error if isinstance(error, DataError) else of_machine(error)
+        if known is not None:
+            return refuse(known)
+        traceback.print_exc()
+        return 1
+    return 0
 
 
 def summary(out: Path, group: str) -> None:
@@ -234,34 +132,3 @@ def summary(out: Path, group: str) -> None:
     learning_curves(runs, picture)
     print(f"\n{leaderboard(runs)}\n\nLearning curves: {picture}\nRecords: {out}/<id>/")
     print("To go on: . .venv/bin/activate, then python bench.py --help, or python bench.py algo=... dataset=...")
-
-
-def _parse(argv: list[str]) -> Namespace:
-    parser = get_args_parser()
-
-    def fail(message: str) -> NoReturn:
-        dashes = " (keys have no dashes: algo=scaffold)" if message.startswith("unrecognized") else ""
-        raise misused("python bench.py", message + dashes)
-
-    parser.error = fail  # type: ignore[method-assign]
-    args = parser.parse_args(argv)
-    if args.config_name or args.config_path or args.config_dir or args.package or args.experimental_rerun:
-        raise UserError("--config-name, -path, -dir, --package and --experimental-rerun are not supported: give keys.")
-    if args.resolve and not args.cfg:
-        raise UserError("--resolve belongs to --cfg, as in --cfg job --resolve.")
-    if args.shell_completion and not args.overrides:
-        raise UserError("--shell-completion needs install=SHELL or uninstall=SHELL; see python bench.py --hydra-help.")
-    if args.multirun and (args.cfg or args.info or args.hydra_help or args.shell_completion):
-        raise UserError("-m runs several jobs: it cannot be combined with --cfg, --info or --hydra-help.")
-    return args
-
-
-def _sentence(error: BaseException) -> str:
-    """Hydra's and OmegaConf's messages have several lines, and the reason is often in the cause."""
-    reason = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else None
-    lines = [
-        str(e).strip().partition("\n")[0].rstrip(".").removeprefix("Error merging override ")
-        for e in (error, reason)
-        if e is not None
-    ]
-    return in_words(": ".join(line for line in lines if line)) + "."

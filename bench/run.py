@@ -37,7 +37,7 @@ def run(
     config: dict[str, Any],
     *,
     resume: Path | None = None,
-    smaller: Mapping[str, Any] | None = None,
+    smaller: Callable[[], Mapping[str, Any] | None] = lambda: None,
     on_record: Callable[[Path], None] | None = None,
     on_round: Callable[[int, float | None], None] | None = None,
 ) -> RunResult:
@@ -45,8 +45,8 @@ def run(
 
     `resume` is the folder of an unfinished run and `config` then the one recorded there: it goes on in place, from
     its checkpoint or, if none was written, from the start. An interrupted run raises KeyboardInterrupt, also one
-    that was complete when it was told to stop. `smaller` is the same command at scale=cpu, where that is another
-    config: a long run says how long this would take. `on_record` is told the folder before training starts,
+    that was complete when it was told to stop. `smaller` gives the config of the same command at scale=cpu, where
+    that is another: a long run says how long this would take. `on_record` is told the folder before training starts,
     `on_round` every round with its accuracy (None: not evaluated); what it raises ends the run.
     """
     gc.collect()  # an earlier run of this process: its data hangs in cycles that Python would leave for long
@@ -127,7 +127,7 @@ def _to_the_end(
 
 
 def _forecast(
-    config: Mapping[str, Any], parts: Parts, record: Record, smaller: Mapping[str, Any] | None
+    config: Mapping[str, Any], parts: Parts, record: Record, smaller: Callable[[], Mapping[str, Any] | None]
 ) -> dict[str, float]:
     """Says what a long run will take, and keeps it; a resumed run goes by what was found when it began."""
     if (found := record.forecast()) is not None:
@@ -137,7 +137,8 @@ def _forecast(
         return found
     expected = forecast.measure(config, parts)
     if expected.seconds > forecast.QUIET:
-        shorter = None if smaller is None else _shorter(smaller)
+        other = smaller()
+        shorter = None if other is None else _shorter(other)
         if shorter is not None and shorter >= expected.seconds:
             shorter = None
         print(f"forecast   {forecast.sentence(expected, parts.loop.algo.mail is not None, shorter)}", flush=True)

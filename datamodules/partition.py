@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from datamodules.base import DataError
 
 Indices = NDArray[np.int64]
+COUNT = {"min": 1, "below": 2**63}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,7 @@ class Shards(Partition):
     Every sample used; shards differ by one sample at most.
     """
 
-    per_client: int = 2
+    per_client: int = field(default=2, metadata=COUNT)
 
     def deal(self, labels: NDArray[np.integer], clients: int, rng: np.random.Generator) -> list[Indices]:
         shards = clients * self.per_client
@@ -75,8 +76,8 @@ class Classes(Partition):
     other classes have beyond that is not used (nothing is lost when classes are equal and the numbers divide).
     """
 
-    per_client: int = 2
-    imbalance: float = 1.0
+    per_client: int = field(default=2, metadata=COUNT)
+    imbalance: float = field(default=1.0, metadata={"min": 1})
 
     def deal(self, labels: NDArray[np.integer], clients: int, rng: np.random.Generator) -> list[Indices]:
         classes, of_sample = np.unique(labels, return_inverse=True)
@@ -130,8 +131,8 @@ class Dirichlet(Partition):
     A client left with fewer than `min_size` samples is given random ones of the largest client's.
     """
 
-    alpha: float = 0.3
-    min_size: int = 10
+    alpha: float = field(default=0.3, metadata={"above": 0})
+    min_size: int = field(default=10, metadata=COUNT)
 
     def deal(self, labels: NDArray[np.integer], clients: int, rng: np.random.Generator) -> list[Indices]:
         if not (math.isfinite(self.alpha) and self.alpha > 0):

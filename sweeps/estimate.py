@@ -15,7 +15,6 @@ from typing import Any
 
 from bench.prepare import registry
 from bench.simulation import schedule
-from sweeps import compose
 from sweeps.plan import PlannedRun, Sweep, pairs
 
 # milliseconds of CPU for one training step, and for each sample in it; width 1, the input size of the papers
@@ -59,6 +58,8 @@ def seconds(run: PlannedRun) -> float:
 @cache
 def _config(words: tuple[str, ...]) -> dict[str, Any]:
     """Few of a sweep's runs differ in these words: composing each of its runs would take minutes."""
+    from bench.prepare import compose
+
     return compose.config([*words, f"out={tempfile.gettempdir()}"])  # nothing is written, wherever this is asked
 
 

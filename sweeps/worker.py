@@ -21,7 +21,6 @@ from optuna.trial import TrialState
 from bench.errors import Diverged, guarded, of_machine
 from bench.output.result import RunResult
 from bench.record import read
-from sweeps import compose
 from sweeps.plan import command, find
 from sweeps.queue import ERROR, RECORD, RESULT, ClaimedTrial, GridQueue, TrialQueue, value
 from sweeps.search import SearchQueue
@@ -71,7 +70,7 @@ Execute = Callable[[TrialTask], RunResult]  # a benchmark, or whatever is to be 
 
 def benchmark(task: TrialTask) -> RunResult:
     """One run in this process; an earlier attempt whose record is here goes on where it stopped."""
-    from bench.prepare import registry
+    from bench.prepare import compose, registry
     from bench.run import run
 
     words, folder = task.claimed.words, task.claimed.record

@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 
 from bench.errors import Parser
 from bench.output.pictures import pyplot, save
+from bench.prepare import compose
+from bench.prepare.registry import create
+from bench.prepare.resolve import call
+from bench.seeding import stream
 
 Matrix = NDArray[Any]
 
@@ -20,14 +24,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("keys", nargs="*", help="as for bench.py: dataset=cifar100 protocol=fedagg partition.alpha=0.6")
     parser.add_argument("--png", type=Path, help="the file to write; partition-<data set>-<protocol>.png by default")
     options = parser.parse_args(argv)
-    # imported here, since bench.main imports nearly everything
-    from bench.main import plan, store
-    from bench.prepare.registry import create
-    from bench.prepare.resolve import call
-    from bench.seeding import stream
-
-    store()
-    config = plan(options.keys, multirun=False)[0]
+    config = compose.config(options.keys)
     loaded, partition = create(config["dataset"]).load(), create(config["partition"])
     labels = loaded.train.y.numpy()
     parts = partition.split(labels, config["clients"], stream(config["seed"], "partition"))

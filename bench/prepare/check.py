@@ -7,7 +7,7 @@ import math
 import operator
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -18,92 +18,40 @@ from omegaconf.errors import OmegaConfBaseException
 
 from bench.errors import UserError, unknown
 from bench.prepare import registry
-from bench.prepare.config import GROUPS, SCHEMAS, Keys
-from bench.prepare.resolve import choices, fields_of, names_of, typed
+from bench.prepare.config import DEFAULTS, GROUPS, SCHEMAS, Keys
+from bench.prepare.resolve import fields_of, names_of, typed
 from bench.record import EXTRA, Run, read
 from bench.simulation import schedule
 
-Test = Callable[[Any], bool]
-
-
-def _number(text: str, test: Test) -> tuple[str, Test]:
-    return text, lambda value: math.isfinite(value) and test(value)
-
-
-def _choice(*allowed: str) -> tuple[str, Test]:
-    return " | ".join(allowed), lambda value: value in allowed
-
-
-def _positive(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value) and value > 0
-
-
-COUNT = _number("at least 1 and below 2^63", lambda v: 1 <= v < 2**63)
-POSITIVE = _number("a finite number above 0", lambda v: v > 0)
-NOT_NEGATIVE = _number("a finite number, 0 or more", lambda v: v >= 0)
-NUMBERS = (
-    "a number above 0, or a list of such numbers",
-    lambda v: all(map(_positive, v if isinstance(v, list) else [v])) and v != [],
-)
-RANGE = ("[lo, hi] with 0 < lo <= hi", lambda v: len(v) == 2 and all(map(_positive, v)) and v[0] <= v[1])
-RULES: dict[str, tuple[str, Test]] = {
-    **dict.fromkeys(("rounds", "clients", "cohort", "concurrency", "buffer", "epochs", "batch_size"), COUNT),
-    **dict.fromkeys(("eval_every", "arrivals_per_round", "test_samples", "devices.tau_max"), COUNT),
-    **dict.fromkeys(("partition.per_client", "partition.min_size", "engine.batch", "engine.workers"), COUNT),
-    **dict.fromkeys(("lr", "virtual_seconds", "model.width", "partition.alpha"), POSITIVE),
-    **dict.fromkeys(("devices.seconds_per_step", "devices.max_wait"), POSITIVE),
-    **dict.fromkeys(("devices.up", "devices.down", "devices.kinds"), NUMBERS),
-    **dict.fromkeys(("devices.seconds", "devices.peer"), RANGE),
-    "devices.loss": _number("at least 0 and below 1", lambda v: 0 <= v < 1),
-    "model.dropout": _number("at least 0 and below 1", lambda v: 0 <= v < 1),
-    **dict.fromkeys(("weight_decay", "checkpoint_seconds", "seed"), NOT_NEGATIVE),
-    "momentum": _number("at least 0 and below 1", lambda v: 0 <= v < 1),
-    "val_fraction": _number("between 0 and 1, both excluded", lambda v: 0 < v < 1),
-    "target": _number("between 0 and 1, both excluded", lambda v: 0 < v < 1),
-    "devices.rho": _number("between 0 and 1", lambda v: 0 <= v <= 1),
-    "devices.spread": _number("at least 1", lambda v: v >= 1),
-    "partition.imbalance": _number("at least 1", lambda v: v >= 1),
-    **dict.fromkeys(
-        ("model.hidden", "model.channels"), ("a list of numbers of at least 1", lambda v: all(n >= 1 for n in v))
-    ),
-    "local_unit": _choice("epoch", "step"),
-    "weighting": _choice("size", "uniform"),
-    "sampling": _choice("with_replacement", "without_replacement"),
-    "aggregation": _choice("arrived", "cached"),
-    "schedule": _choice("sync", "async"),
-    "on_divergence": _choice("stop", "drop"),
-    "scale": _choice("auto", "paper", "cpu", "smoke"),
-    "devices.straggler": _choice("tau", "epochs"),
-    "engine.address": (
-        "local | auto | ray://host:port",
-        lambda v: v in ("local", "auto") or re.fullmatch(r"ray://[^/:\s]+:[0-9]{1,5}", v) is not None,
-    ),
-    "engine.device": _choice("auto", "cpu", "cuda"),
-    "logger.mode": _choice("offline", "online", "disabled"),
-}
-BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {  # of a dataclass field, in its metadata
+BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {  # of a field, in its metadata
     "min": ("at least", operator.ge),
     "above": ("above", operator.gt),
     "max": ("at most", operator.le),
     "below": ("below", operator.lt),
 }
+SHAPES: dict[str, tuple[str, Callable[[Any], bool]]] = {  # of a field that may hold several numbers, likewise
+    "number": ("", lambda value: True),
+    "list": ("a list of numbers, each ", lambda value: True),
+    "some": ("a number or a list of numbers, each ", lambda value: value != []),
+    "range": ("[lo, hi] with lo <= hi, each ", lambda value: len(value) == 2 and value[0] <= value[1]),
+}
+ADDRESS = re.compile(r"local|auto|ray://[^/:\s]+:[0-9]{1,5}")
 NOT_ABOVE = (("cohort", "clients"), ("buffer", "concurrency"), ("buffer", "clients"), ("concurrency", "clients"))
 
 
-def names(overrides: Iterable[Override]) -> None:
+def names(overrides: Sequence[Override]) -> None:
     """Refuses what Hydra would not know, with the nearest names that exist."""
-    mine = [o for o in overrides if not o.is_hydra_override()]
-    chosen = {o.key_or_group: str(o.value()) for o in mine if o.key_or_group in GROUPS}
-    resumed = next((Path(str(o.value())) for o in mine if o.key_or_group == "resume"), None)
+    chosen = {o.key_or_group: str(o.value()) for o in overrides if o.key_or_group in GROUPS}
+    resumed = next((Path(str(o.value())) for o in overrides if o.key_or_group == "resume"), None)
     for group, option in chosen.items():
-        known = list(dict.fromkeys([*names_of(group), *(["auto"] if choices()[group] == "auto" else [])]))
+        known = list(dict.fromkeys([*names_of(group), *(["auto"] if DEFAULTS[group] == "auto" else [])]))
         if option not in known:
             raise unknown(GROUPS[group], option, known)
-    for override in mine:
+    for override in overrides:
         key = override.key_or_group
         group, _, name = key.partition(".")
         if group in GROUPS and name:
-            option = chosen.get(group, choices()[group])
+            option = chosen.get(group, DEFAULTS[group])
             if resumed and name not in fields_of(group, option):
                 kept = read(resumed).config[group]
                 was = f"{key}={kept[name]}" if name in kept else f"{group}={kept['name']}"
@@ -126,10 +74,13 @@ def _field(group: str, name: str, option: str) -> None:
 
 def config(config: Mapping[str, Any]) -> None:
     """Refuses values that no run can use."""
-    for key, (allowed, test) in RULES.items():
-        value = _at(config, key)
-        if value is not None and not test(value):
-            raise UserError(f"{key}={value} is not possible: it must be {allowed}.")
+    for f in fields(Keys):
+        _possible(f.name, config.get(f.name), f.metadata)
+    for group, schema in SCHEMAS.items():
+        for f in fields(schema):
+            _possible(f"{group}.{f.name}", config[group].get(f.name), f.metadata)
+    if not ADDRESS.fullmatch(address := config["engine"]["address"]):
+        raise _impossible("engine.address", address, "local | auto | ray://host:port")
     for low, high in NOT_ABOVE:
         a, b = config[low], config[high]
         if a is not None and b is not None and a > b:
@@ -222,18 +173,51 @@ def _made(group: str, node: Mapping[str, Any]) -> Any:
     for f in fields(made):
         key, value, hint = f"{group}.{f.name}", getattr(made, f.name), hints[f.name]
         if hint in (int, float, bool, str) and not isinstance(value, (int, float) if hint is float else hint):
-            raise UserError(f"{key}={value} is not possible: it must be of type {hint.__name__}.")
+            raise _impossible(key, value, f"of type {hint.__name__}")
         if isinstance(value, int | float) and not isinstance(value, bool):
             _bounded(key, value, f.metadata)
     return made
 
 
-def _bounded(key: str, value: float, metadata: Mapping[str, Any]) -> None:
-    bounds = {name: metadata[name] for name in BOUNDS if name in metadata}
-    if math.isfinite(value) and all(BOUNDS[name][1](value, bound) for name, bound in bounds.items()):
+def _possible(key: str, value: Any, metadata: Mapping[str, Any]) -> None:
+    """Refuses a value that is none of a field's choices, or not within its bounds."""
+    if value is None:
         return
-    allowed = " and ".join(f"{BOUNDS[name][0]} {bound:g}" for name, bound in bounds.items()) or "a finite number"
-    raise UserError(f"{key}={value} is not possible: it must be {allowed}.")
+    if "choices" in metadata and value not in metadata["choices"]:
+        raise _impossible(key, value, " | ".join(metadata["choices"]))
+    if metadata.keys() & BOUNDS.keys():
+        _bounded(key, value, metadata)
+
+
+def _bounded(key: str, value: Any, metadata: Mapping[str, Any]) -> None:
+    """Refuses a number, or a list with one, that is not finite and within the bounds."""
+    bounds = {name: metadata[name] for name in BOUNDS if name in metadata}
+    numbers = value if isinstance(value, list) else [value]
+    shape, fits = SHAPES[metadata.get("shape", "number")]
+    if not (all(_within(number, bounds) for number in numbers) and fits(value)):
+        raise _impossible(key, value, shape + _interval(bounds))
+
+
+def _within(number: Any, bounds: Mapping[str, float]) -> bool:
+    finite = isinstance(number, int) or (isinstance(number, float) and math.isfinite(number))
+    return finite and all(BOUNDS[name][1](number, bound) for name, bound in bounds.items())
+
+
+def _interval(bounds: Mapping[str, float]) -> str:
+    """The bounds in words."""
+    ends = {name: "2^63" if bound == 2**63 else f"{bound:g}" for name, bound in bounds.items()}
+    if ends.keys() == {"min", "max"}:
+        return f"between {ends['min']} and {ends['max']}"
+    if ends.keys() == {"above", "below"}:
+        return f"between {ends['above']} and {ends['below']}, both excluded"
+    words = " and ".join(f"{BOUNDS[name][0]} {end}" for name, end in ends.items())
+    if len(ends) == 2:
+        return words
+    return f"a finite number {'of ' if words.startswith('at') else ''}{words}".rstrip()
+
+
+def _impossible(key: str, value: Any, allowed: str) -> UserError:
+    return UserError(f"{key}={value} is not possible: it must be {allowed}.")
 
 
 def _fits(config: Mapping[str, Any], dataset: Any) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, fields, make_dataclass
+from dataclasses import dataclass, fields, make_dataclass
 from typing import Any, get_args, get_type_hints
 
-from bench.simulation.devices import Population, about
+from bench.keys import COUNT, key
+from bench.simulation.devices import Population
 
 # options of these groups are dataclasses (bench/prepare/registry.py) or files in bench/conf/<group>/
 GROUPS = {
@@ -19,86 +20,90 @@ GROUPS = {
     "engine": "engine",
     "logger": "logger",
 }
+DEFAULTS = {  # what `auto` is, bench/prepare/resolve.py decides
+    "algo": "fedavg",
+    "dataset": "digits",
+    **dict.fromkeys(("model", "partition", "protocol", "devices", "engine"), "auto"),
+    "logger": "wandb",
+}
 
 
 @dataclass
 class Keys:
-    rounds: int = field(metadata=about("reporting rounds to run"))
-    clients: int = field(metadata=about("devices in the federation (N)"))
-    cohort: int = field(metadata=about("devices drawn per round (K)"))
-    epochs: int = field(metadata=about("local epochs, or steps, of a device that is not a straggler (E)"))
-    batch_size: int = field(metadata=about("samples in a local mini-batch"))
-    lr: float = field(metadata=about("local learning rate"))
-    target: float = field(metadata=about("test accuracy to reach, as a fraction"))
-    normalise: bool = field(metadata=about("subtract the channel mean and divide by the deviation"))
-    momentum: float = field(default=0.0, metadata=about("local momentum, as in torch's SGD"))
-    weight_decay: float = field(default=0.0, metadata=about("local weight decay, as in torch's SGD"))
-    local_unit: str = field(default="epoch", metadata=about("what `epochs` counts: epoch | step"))
-    weighting: str = field(default="size", metadata=about("a device's weight in the mean: size | uniform"))
-    sampling: str = field(
-        default="without_replacement", metadata=about("how a cohort is drawn: with_replacement | without_replacement")
+    rounds: int = key("reporting rounds to run", **COUNT)
+    clients: int = key("devices in the federation (N)", **COUNT)
+    cohort: int = key("devices drawn per round (K)", **COUNT)
+    epochs: int = key("local epochs, or steps, of a device that is not a straggler (E)", **COUNT)
+    batch_size: int = key("samples in a local mini-batch", **COUNT)
+    lr: float = key("local learning rate", above=0)
+    target: float = key("test accuracy to reach, as a fraction", above=0, below=1)
+    normalise: bool = key("subtract the channel mean and divide by the deviation")
+    momentum: float = key("local momentum, as in torch's SGD", 0.0, min=0, below=1)
+    weight_decay: float = key("local weight decay, as in torch's SGD", 0.0, min=0)
+    local_unit: str = key("what `epochs` counts", "epoch", choices=("epoch", "step"))
+    weighting: str = key("a device's weight in the mean", "size", choices=("size", "uniform"))
+    sampling: str = key(
+        "how a cohort is drawn", "without_replacement", choices=("with_replacement", "without_replacement")
     )
-    aggregation: str = field(default="arrived", metadata=about("arrived | cached (every device's last model)"))
-    schedule: str | None = field(default=None, metadata=about("sync | async; null: the algorithm's own"))
-    concurrency: int | None = field(default=None, metadata=about("devices at work at a time; null: the schedule's"))
-    buffer: int | None = field(default=None, metadata=about("uploads per aggregation; null: the schedule's"))
-    arrivals_per_round: int | None = field(
-        default=None, metadata=about("uploads in a reporting round; null: the algorithm's schedule decides")
+    aggregation: str = key(
+        "the mean is over what arrived, or every device's last model", "arrived", choices=("arrived", "cached")
     )
-    virtual_seconds: float | None = field(default=None, metadata=about("stop at this time of the virtual clock"))
-    on_divergence: str = field(
-        default="stop", metadata=about("a loss or update that is not finite: stop | drop (leave that client out)")
+    schedule: str | None = key("null is the algorithm's own", None, choices=("sync", "async"))
+    concurrency: int | None = key("devices at work at a time; null: the schedule's", None, **COUNT)
+    buffer: int | None = key("uploads per aggregation; null: the schedule's", None, **COUNT)
+    arrivals_per_round: int | None = key(
+        "uploads in a reporting round; null: the algorithm's schedule decides", None, **COUNT
     )
-    seed: int = field(default=0, metadata=about("of every random stream"))
-    eval_every: int = field(default=1, metadata=about("rounds between evaluations"))
-    test_samples: int | None = field(default=None, metadata=about("evaluate on so many test samples; null: all"))
-    val_fraction: float | None = field(
-        default=None, metadata=about("evaluate on this share of the training data, held out, instead of the test set")
+    virtual_seconds: float | None = key("stop at this time of the virtual clock", None, above=0)
+    on_divergence: str = key(
+        "a loss or update that is not finite ends the run, or is left out", "stop", choices=("stop", "drop")
     )
-    checkpoint_seconds: float = field(default=60.0, metadata=about("least time between two checkpoints"))
-    scale: str = field(default="auto", metadata=about("auto | paper | cpu (what is heavy made smaller) | smoke"))
-    out: str = field(default="runs", metadata=about("the folder that holds the runs"))
-    resume: str | None = field(default=None, metadata=about("continue this run's folder; no other key is needed"))
+    seed: int = key("of every random stream", 0, min=0)
+    eval_every: int = key("rounds between evaluations", 1, **COUNT)
+    test_samples: int | None = key("evaluate on so many test samples; null: all", None, **COUNT)
+    val_fraction: float | None = key(
+        "evaluate on this share of the training data, held out, instead of the test set", None, above=0, below=1
+    )
+    checkpoint_seconds: float = key("least time between two checkpoints", 60.0, min=0)
+    scale: str = key("cpu makes smaller what is heavy", "auto", choices=("auto", "paper", "cpu", "smoke"))
+    out: str = key("the folder that holds the runs", "runs")
+    resume: str | None = key("continue this run's folder; no other key is needed", None)
 
 
 @dataclass
-class Model:
+class ModelKeys:
     name: str = "mlp"
-    hidden: list[int] = field(default_factory=lambda: [64], metadata=about("units of each hidden layer"))
-    channels: list[int] = field(default_factory=lambda: [64, 128], metadata=about("of each convolution"))
-    width: float = field(default=1.0, metadata=about("factor on the number of channels and hidden units"))
-    dropout: float = field(default=0.5, metadata=about("before the fully connected layers"))
-    target: str | None = field(default=None, metadata=about("custom: ./file.py:Class or package.Class"))
-    args: dict[str, Any] = field(
-        default_factory=dict, metadata=about("custom: what its constructor is given, as in model.args={hidden:32}")
-    )
+    hidden: list[int] = key("units of each hidden layer", [64], min=1, shape="list")
+    channels: list[int] = key("of each convolution", [64, 128], min=1, shape="list")
+    width: float = key("factor on the number of channels and hidden units", 1.0, above=0)
+    dropout: float = key("before the fully connected layers", 0.5, min=0, below=1)
+    target: str | None = key("custom: ./file.py:Class or package.Class", None)
+    args: dict[str, Any] = key("custom: what its constructor is given, as in model.args={hidden:32}", {})
 
 
 @dataclass
-class Engine:
+class EngineKeys:
     name: str = "auto"
-    device: str = field(default="auto", metadata=about("auto | cpu | cuda"))
-    batch: int | None = field(default=None, metadata=about("most jobs computed together; null: all that are ready"))
-    workers: int | None = field(
-        default=None, metadata=about("processes that train and evaluate; null: one a core where it pays; same result")
+    device: str = key("what computes", "auto", choices=("auto", "cpu", "cuda"))
+    batch: int | None = key("most jobs computed together; null: all that are ready", None, **COUNT)
+    workers: int | None = key(
+        "processes that train and evaluate; null: one a core where it pays; same result", None, **COUNT
     )
-    address: str = field(
-        default="local", metadata=about("where they are: local | auto (a Ray cluster this machine is in) | ray://...")
-    )
+    address: str = key("where they are: local | auto (a Ray cluster this machine is in) | ray://...", "local")
 
 
 @dataclass
-class Logger:
+class LoggerKeys:
     name: str = "wandb"
-    mode: str = field(default="offline", metadata=about("offline | online | disabled"))
-    project: str = field(default="fedbench", metadata=about("the project at W&B"))
+    mode: str = key("of W&B", "offline", choices=("offline", "online", "disabled"))
+    project: str = key("the project at W&B", "fedbench")
 
 
 _TYPES = {"Integer": "a whole number", "Float": "a number", "bool": "true or false"}
 _NOT_OF_TYPE = re.compile(
     r"Value '(.*)' (?:of type '\w+' could not be converted to|is not a valid) (Integer|Float|bool)(?: \(type \w+\))?"
 )
-SCHEMAS: dict[str, type] = {"model": Model, "devices": Population, "engine": Engine, "logger": Logger}
+SCHEMAS: dict[str, type] = {"model": ModelKeys, "devices": Population, "engine": EngineKeys, "logger": LoggerKeys}
 
 
 def open_twin(cls: type, **more: Any) -> type:

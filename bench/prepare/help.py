@@ -7,8 +7,8 @@ from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from bench.prepare import registry
-from bench.prepare.config import GROUPS, SCHEMAS, Keys
-from bench.prepare.resolve import CONF, choices, options
+from bench.prepare.config import DEFAULTS, GROUPS, SCHEMAS, Keys
+from bench.prepare.resolve import CONF, options
 
 EXAMPLES = (
     ("python bench.py", "fedavg on the bundled digits"),
@@ -36,11 +36,12 @@ def text() -> str:
         "Runs a federated benchmark and records it in runs/<id>/. With -m every combination of the values that are\n"
         "separated by commas is run, and a table compares them. What is left open is filled by the data set, then\n"
         "by the protocol, then by the scale.",
-        *(_section(group, option) for group, option in choices().items()),
+        *(_section(group, option) for group, option in DEFAULTS.items()),
         "Keys\n" + "\n".join(_keys(Keys, "")),
         *("Keys of " + group + "\n" + "\n".join(_keys(schema, f"{group}.")) for group, schema in SCHEMAS.items()),
         "Examples\n" + "\n".join(f"  {command:<60} # {what}" for command, what in EXAMPLES),
-        "--cfg job, -m and the rest of Hydra's options: --hydra-help. Tables of finished runs: python -m leaderboards",
+        "Keys and values in the shell's completion: --shell-completion install=bash, zsh or fish. "
+        "Tables of finished runs:\npython -m leaderboards",
     ]
     return "\n\n".join(parts)
 
@@ -82,10 +83,9 @@ def _keys(schema: type, prefix: str) -> list[str]:
     lines = []
     for f in fields(schema):
         if "help" in f.metadata:
-            lines += [
-                f"  {name:<26}{line}"
-                for name, line in _wrapped(prefix + f.name, f"{f.metadata['help']} [{_default(f)}]", 92)
-            ]
+            choices = f": {' | '.join(f.metadata['choices'])}" if "choices" in f.metadata else ""
+            what = f"{f.metadata['help']}{choices} [{_default(f)}]"
+            lines += [f"  {name:<26}{line}" for name, line in _wrapped(prefix + f.name, what, 92)]
     return lines
 
 

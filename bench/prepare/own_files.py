@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -27,15 +27,12 @@ def arguments(argv: Sequence[str]) -> list[str]:
 
 def _argument(text: str) -> str:
     key, equals, value = text.partition("=")
-    if not equals or not (key in registry.BASES or key == "model.target"):
-        return text
-    quoted = "'" in value or '"' in value
-    replace: Callable[[re.Match[str]], str] = (
-        (lambda match: register(key, match[0]))
-        if key in registry.BASES
-        else (lambda match: _absolute(match[0], quoted))
-    )
-    return f"{key}={_PATH.sub(replace, value)}"
+    if equals and key in registry.BASES:
+        return f"{key}={_PATH.sub(lambda found: register(key, found[0]), value)}"
+    if equals and key == "model.target":
+        quoted = "'" in value or '"' in value
+        return f"{key}={_PATH.sub(lambda found: _absolute(found[0], quoted), value)}"
+    return text
 
 
 def _absolute(text: str, quoted: bool) -> str:

@@ -153,7 +153,9 @@ def _fitted(key: str, value: Any, hint: Any) -> Any:
 def _default(f: Field[Any]) -> Any:
     if f.default_factory is not MISSING:
         return f.default_factory()
-    return None if f.default is MISSING else list(f.default) if isinstance(f.default, tuple) else f.default
+    if f.default is MISSING:
+        return None
+    return list(f.default) if isinstance(f.default, tuple) else f.default
 
 
 def _hint(hint: Any) -> Any:

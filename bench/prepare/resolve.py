@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import MISSING, fields
 from functools import cache
 from pathlib import Path
@@ -17,10 +17,9 @@ from bench.prepare.config import GROUPS, SCHEMAS, Keys, in_words, optional
 
 CONF = Path(__file__).parents[1] / "conf"
 FALLBACK = {"model": "mlp", "partition": "iid", "devices": "mixed"}
-Values = dict[str, Any]
 
 
-def resolve(cfg: Mapping[str, Any], given: set[str]) -> Values:
+def resolve(cfg: Mapping[str, Any], given: Set[str]) -> dict[str, Any]:
     """`cfg`: what Hydra composed, as plain containers; `given`: the dotted keys named on the command line."""
     algo, dataset = cfg["algo"]["name"], cfg["dataset"]["name"]
     protocol = options("protocol")[choose_protocol(cfg["protocol"]["name"], algo, dataset)[0]]
@@ -33,7 +32,7 @@ def resolve(cfg: Mapping[str, Any], given: set[str]) -> Values:
         layers.append(heavy)
 
     of_protocol = [part.get("algo", {}).get(algo, {}) for part in (protocol, *layers)]
-    config: Values = {"algo": _fields("algo", cfg["algo"], of_protocol, given)}
+    config: dict[str, Any] = {"algo": _fields("algo", cfg["algo"], of_protocol, given)}
     config["dataset"] = _fields("dataset", cfg["dataset"], [layer.get("dataset", {}) for layer in layers], given)
     for group in FALLBACK:
         config[group] = _node(group, cfg[group], layers, given)
@@ -85,17 +84,15 @@ def describe(config: Mapping[str, Any]) -> list[str]:
 
 
 @cache
-def options(group: str) -> dict[str, Values]:
-    """The files of a group by name."""
-    return {path.stem: _plain(OmegaConf.load(path)) for path in sorted((CONF / group).glob("*.yaml"))}
-
-
-@cache
-def choices() -> dict[str, str]:
-    """The option of every group that is taken when none is given."""
-    entries = OmegaConf.load(CONF / "bench.yaml").defaults
-    pairs = [pair for entry in entries if not isinstance(entry, str) for pair in entry.items()]
-    return {group: option for group, option in pairs if group in GROUPS}
+def options(group: str) -> dict[str, dict[str, Any]]:
+    """The files of a group by name. A model has the fields that its file lists, other options have all of the group's:
+    of a device population what is not in the file is left open, engine and logger have defaults."""
+    every: dict[str, Any] = {}
+    if group == "devices":
+        every = dict.fromkeys(f.name for f in fields(SCHEMAS[group]))
+    elif group in ("engine", "logger"):
+        every = _plain(OmegaConf.structured(SCHEMAS[group]))
+    return {path.stem: every | _plain(OmegaConf.load(path)) for path in sorted((CONF / group).glob("*.yaml"))}
 
 
 def names_of(group: str) -> list[str]:
@@ -112,7 +109,7 @@ def fields_of(group: str, option: str) -> list[str]:
     return [] if group == "protocol" else [key for key in options(group)[option] if key != "name"]
 
 
-def _fields(group: str, node: Mapping[str, Any], layers: list[Mapping[str, Any]], given: set[str]) -> Values:
+def _fields(group: str, node: Mapping[str, Any], layers: list[Mapping[str, Any]], given: Set[str]) -> dict[str, Any]:
     """The fields of the algorithm or data set that was asked for: those not given may be set by the protocol."""
     values = dict(node)
     for layer in layers:
@@ -120,7 +117,7 @@ def _fields(group: str, node: Mapping[str, Any], layers: list[Mapping[str, Any]]
     return typed(group, values)
 
 
-def _node(group: str, node: Mapping[str, Any], layers: list[Mapping[str, Any]], given: set[str]) -> Values:
+def _node(group: str, node: Mapping[str, Any], layers: list[Mapping[str, Any]], given: Set[str]) -> dict[str, Any]:
     """One of the groups that have `auto`: an option asked for by name wins over the layers, one of theirs does not."""
     asked = node["name"] != "auto"
     named = [layer[group]["name"] for layer in layers if "name" in layer.get(group, {})]
@@ -129,7 +126,7 @@ def _node(group: str, node: Mapping[str, Any], layers: list[Mapping[str, Any]], 
         raise unknown(f"{GROUPS[group]} in the data set's defaults", option, names_of(group))
     if group in registry.BASES:
         cls = registry.classes(group)[option]
-        own: Values = {"name": option, "_target_": registry.target(cls)}
+        own: dict[str, Any] = {"name": option, "_target_": registry.target(cls)}
         open_fields = registry.defaults(cls)
     else:
         content = node if asked else options(group)[option]
@@ -155,7 +152,7 @@ def _node(group: str, node: Mapping[str, Any], layers: list[Mapping[str, Any]], 
     return typed(group, {"name": name} | values)
 
 
-def typed(group: str, values: Mapping[str, Any]) -> Values:
+def typed(group: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """`values` as the group's schema has them: 1 becomes 1.0 for a float, a text is refused."""
     schema = SCHEMAS[group] if group in SCHEMAS else registry.twin(group, values["name"])
     typed = OmegaConf.structured(schema)
@@ -168,8 +165,8 @@ def typed(group: str, values: Mapping[str, Any]) -> Values:
     return {key: plain[key] for key in values}
 
 
-def _scalars(cfg: Mapping[str, Any], layers: list[Mapping[str, Any]], scale: str, given: set[str]) -> Values:
-    values: Values = {f.name: f.default for f in fields(Keys) if f.name not in ("scale", "resume")}
+def _scalars(cfg: Mapping[str, Any], layers: list[Mapping[str, Any]], scale: str, given: Set[str]) -> dict[str, Any]:
+    values: dict[str, Any] = {f.name: f.default for f in fields(Keys) if f.name not in ("scale", "resume")}
     for layer in layers:
         values |= {key: value for key, value in layer.items() if key in values}
     if scale == "smoke":
@@ -197,7 +194,7 @@ def call(node: Mapping[str, Any]) -> str:
     return f"{node['name']}({inner})"
 
 
-def _plain(node: Any) -> Values:
+def _plain(node: Any) -> dict[str, Any]:
     content = OmegaConf.to_container(node, resolve=True)
     assert isinstance(content, dict)
     return {str(key): value for key, value in content.items()}

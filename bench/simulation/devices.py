@@ -12,15 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bench.keys import COUNT, key
 from bench.seeding import constant, stream, streams
 
 if TYPE_CHECKING:
     from bench.simulation.dispatch import Dispatch
-
-
-def about(text: str) -> dict[str, str]:
-    """What --help says of a key."""
-    return {"help": text}
 
 
 @dataclass(kw_only=True)
@@ -28,30 +24,28 @@ class Population:
     """The keys of the group `devices`."""
 
     name: str = "mixed"
-    rho: float = field(default=0.0, metadata=about("share of stragglers in a cohort"))
-    tau_max: int | None = field(default=None, metadata=about("largest delay of a straggler; null: max(1, epochs - 1)"))
-    straggler: str = field(
-        default="tau", metadata=about("a straggler draws its delay or its epochs uniformly: tau | epochs")
+    rho: float = key("share of stragglers in a cohort", 0.0, min=0, max=1)
+    tau_max: int | None = key("largest delay of a straggler; null: max(1, epochs - 1)", None, **COUNT)
+    straggler: str = key("a straggler draws its delay or its epochs uniformly", "tau", choices=("tau", "epochs"))
+    seconds_per_step: float = key("virtual seconds a local step takes the fastest", 0.01, above=0)
+    spread: float = key("slowest device's time for a step over the fastest's", 10.0, min=1)
+    kinds: list[float] | None = key(
+        "times for a step relative to the fastest, one drawn per device; null: spread", None, above=0, shape="some"
     )
-    seconds_per_step: float = field(default=0.01, metadata=about("virtual seconds a local step takes the fastest"))
-    spread: float = field(default=10.0, metadata=about("slowest device's time for a step over the fastest's"))
-    kinds: list[float] | None = field(
-        default=None, metadata=about("times for a step relative to the fastest, one drawn per device; null: spread")
+    seconds: list[float] | None = key(
+        "[lo, hi]: a job takes U[lo, hi], whatever its steps; null: by steps", None, above=0, shape="range"
     )
-    seconds: list[float] | None = field(
-        default=None, metadata=about("[lo, hi]: a job takes U[lo, hi], whatever its steps; null: by steps")
+    redraw: bool = key("draw a device's speed anew for every job", False)
+    up: Any = key(
+        "uplink in MB/s, or a list of which each device draws one; null: instant", None, above=0, shape="some"
     )
-    redraw: bool = field(default=False, metadata=about("draw a device's speed anew for every job"))
-    up: Any = field(
-        default=None, metadata=about("uplink in MB/s, or a list of which each device draws one; null: instant")
+    down: Any = key("downlink in MB/s, likewise; null: instant", None, above=0, shape="some")
+    peer: list[float] | None = key(
+        "[lo, hi]: a link between devices is U[lo, hi] (in logarithm) times the uplink", None, above=0, shape="range"
     )
-    down: Any = field(default=None, metadata=about("downlink in MB/s, likewise; null: instant"))
-    peer: list[float] | None = field(
-        default=None, metadata=about("[lo, hi]: a link between devices is U[lo, hi] (in logarithm) times the uplink")
-    )
-    loss: float = field(default=0.0, metadata=about("probability that an upload or a message between devices is lost"))
-    max_wait: float | None = field(
-        default=None, metadata=about("asynchronous: aggregate so many seconds after the first upload of a buffer")
+    loss: float = key("probability that an upload or a message between devices is lost", 0.0, min=0, below=1)
+    max_wait: float | None = key(
+        "asynchronous: aggregate so many seconds after the first upload of a buffer", None, above=0
     )
 
 

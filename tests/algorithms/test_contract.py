@@ -12,8 +12,7 @@ import torch
 from algorithms.base import Algorithm
 from bench import compiled
 from bench.errors import UserError
-from bench.main import plan, store
-from bench.prepare import check
+from bench.prepare import check, compose
 from bench.prepare.assemble import build
 from bench.prepare.registry import classes
 from bench.record import TIMES
@@ -51,9 +50,8 @@ ASYNCHRONOUS = ("asynchronous", "buffered", "buffered, with replacement")
 
 @cache
 def composed(*overrides):
-    store()
     small = ["dataset=digits", "clients=8", "cohort=3", "rounds=3", "epochs=2", "batch_size=40", "test_samples=64"]
-    return plan([*small, "protocol=none", *overrides], multirun=False)[0]
+    return compose.config([*small, "protocol=none", *overrides])
 
 
 def config(name, *overrides):

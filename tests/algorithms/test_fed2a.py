@@ -10,7 +10,7 @@ import torch
 from algorithms.base import Fed, Updates
 from algorithms.fed2a import Fed2A, consistency, plu_sends_deep, rdm, time_weights
 from bench.learning.flat import Layout
-from bench.main import plan, store
+from bench.prepare import compose
 from bench.prepare.assemble import build
 from bench.testing import Quadratic, quadratic
 
@@ -186,10 +186,9 @@ def test_a_layer_that_nobody_sent_keeps_its_value():
 
 
 def test_the_real_outputs_give_weights_that_sum_to_one():
-    store()
     small = ["dataset=digits", "clients=8", "cohort=3", "rounds=2", "epochs=1", "test_samples=64", "algo=fed2a"]
     for own in (["algo.stimuli=test", "algo.distance=correlation"], ["aggregation=cached", "algo.tvw=none"]):
-        loop, seen = build(plan([*small, *own], multirun=False)[0]).loop, []
+        loop, seen = build(compose.config([*small, *own])).loop, []
 
         class Watched(Fed2A):
             def weights(self, w, updates, fed, seen=seen):

@@ -4,7 +4,7 @@ import torch
 from scipy.optimize import minimize
 
 from algorithms.fedagg import FedAgg, learning_rates
-from bench.main import plan, store
+from bench.prepare import compose
 from bench.prepare.assemble import build
 from bench.testing import quadratic
 
@@ -157,9 +157,8 @@ def test_fixed_point_stops_at_the_cap():
 
 
 def parts(*overrides):
-    store()
     small = ["dataset=digits", "clients=8", "cohort=3", "rounds=3", "epochs=2", "test_samples=64", "algo=fedagg"]
-    return build(plan([*small, *overrides], multirun=False)[0])
+    return build(compose.config([*small, *overrides]))
 
 
 def test_phi1_is_the_mean_of_the_sum_of_an_epochs_gradients():

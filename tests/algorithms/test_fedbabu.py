@@ -2,15 +2,14 @@ import pytest
 import torch
 
 from algorithms.fedbabu import FedBABU
-from bench.main import plan, store
+from bench.prepare import compose
 from bench.prepare.assemble import build
 from bench.testing import quadratic
 
 
 def parts(*overrides):
-    store()
     small = ["dataset=digits", "clients=8", "cohort=3", "rounds=3", "test_samples=64", "algo=fedbabu"]
-    return build(plan([*small, *overrides], multirun=False)[0])
+    return build(compose.config([*small, *overrides]))
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.1])

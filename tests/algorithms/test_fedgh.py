@@ -1,14 +1,13 @@
 import pytest
 import torch
 
-from bench.main import plan, store
+from bench.prepare import compose
 from bench.prepare.assemble import build
 
 
 def parts(*overrides):
-    store()
     small = ["dataset=digits", "clients=6", "cohort=3", "rounds=2", "test_samples=64", "algo=fedgh"]
-    return build(plan([*small, *overrides], multirun=False)[0])
+    return build(compose.config([*small, *overrides]))
 
 
 def descend(weight, bias, x, y, steps, lr):

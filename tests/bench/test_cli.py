@@ -61,11 +61,11 @@ def test_nothing_is_written_by_the_command_line_itself(runs: Runs, tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_multirun_runs_the_product_in_one_group_and_writes_only_to_out(runs: Runs, tmp_path: Path) -> None:
+def test_multirun_runs_the_product_in_one_group_and_writes_nothing_itself(runs: Runs, tmp_path: Path) -> None:
     assert command(["-m", "algo=fedavg,fedprox", "seed=range(2)", "out=here"]) == 0
     assert [(c["algo"]["name"], c["seed"]) for c, _ in runs] == [(a, s) for a in ("fedavg", "fedprox") for s in (0, 1)]
     assert len({c["group"] for c, _ in runs}) == 1 and runs[0][0]["group"]
-    assert [path.name for path in tmp_path.iterdir()] == ["here"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_multirun_over_every_algorithm(runs: Runs) -> None:
@@ -120,8 +120,8 @@ def test_a_multirun_ends_with_a_table_a_plot_and_how_to_go_on(
     assert "python bench.py" in out.splitlines()[-1]
 
 
-def recorded(folder: Path, runs: Runs) -> dict[str, Any]:
-    assert command(["algo=fedprox", "lr=0.2"]) == 0
+def recorded(folder: Path, runs: Runs, *words: str) -> dict[str, Any]:
+    assert command(list(words or ("algo=fedprox", "lr=0.2"))) == 0
     folder.mkdir(parents=True)
     config = runs.pop()[0]
     (folder / "config.yaml").write_text(yaml.safe_dump(config))
@@ -133,6 +133,12 @@ def test_resume_needs_nothing_else(runs: Runs, tmp_path: Path) -> None:
     assert command(["resume=runs/a"]) == 0
     assert command(["resume=runs/a", "algo=fedprox", "lr=0.2"]) == 0
     assert runs == [(config, Path("runs/a"))] * 2
+
+
+def test_resume_may_name_the_protocol(runs: Runs, tmp_path: Path) -> None:
+    config = recorded(tmp_path / "runs/a", runs, "dataset=fmnist", "dataset.source=synthetic")
+    assert command(["resume=runs/a", "dataset=fmnist", "protocol=fedlga"]) == 0
+    assert runs == [(config, Path("runs/a"))]
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from bench.errors import UserError
-from bench.main import command, plan, store
-from bench.prepare import check, registry
+from bench.main import command
+from bench.prepare import check, compose, registry
 from tests.bench.refusal import assert_refused
 
 NAMES = {
@@ -51,9 +51,10 @@ NAMES = {
     "--resolve": ["--cfg"],
     "--cfg job --package x": ["not supported"],
     "--shell-completion": ["install=SHELL"],
-    "--info config lr=x": ["lr=x"],
+    "--info config": ["not supported"],
+    "--cfg job lr=x": ["lr=x"],
     "hydra.run.dir=x": ["Hydra's own settings are fixed"],
-    "hydra/launcher=slurm": ["hydra/launcher/slurm"],
+    "hydra/launcher=slurm": ["Hydra's own settings are fixed"],
     "out=/dev/null/x": ["Cannot write to the output folder /dev/null/x"],
     "--config-dir /tmp": ["not supported"],
     "-m out=/dev/null/x": ["Cannot write to the output folder /dev/null/x"],
@@ -78,7 +79,7 @@ VALUES = {
     "lr=nan": ["lr=nan"],
     "lr=inf": ["lr=inf"],
     "momentum=1": ["momentum=1.0", "below 1"],
-    "weight_decay=-1": ["weight_decay=-1.0", "0 or more"],
+    "weight_decay=-1": ["weight_decay=-1.0", "at least 0"],
     "target=1": ["target=1.0", "between 0 and 1"],
     "target=90": ["target=90.0"],
     "seed=-1": ["seed=-1"],
@@ -131,8 +132,7 @@ def numbers() -> list[tuple[str, str, Mapping[str, float]]]:
 
 @cache
 def composed(algo: str) -> dict[str, Any]:
-    store()
-    return plan([f"algo={algo}"], multirun=False)[0]
+    return compose.config([f"algo={algo}"])
 
 
 @pytest.mark.parametrize(("algo", "field", "bounds"), numbers())

@@ -14,17 +14,17 @@ import pytest
 from bench import run as module
 from bench.errors import UserError
 from bench.federation import checkpoint_path
-from bench.main import command, plan, store
+from bench.main import command
 from bench.output import facts
+from bench.prepare import compose
 from bench.record import TIMES, read, read_all
 from bench.run import run
 from tests.patience import until
 
 
 def config(tmp_path, *overrides):
-    store()
     keys = ["dataset=digits", "clients=6", "cohort=3", "epochs=1", "rounds=6", "logger=none"]
-    (made,) = plan([*keys, f"out={tmp_path / 'runs'}", *overrides], False)
+    made = compose.config([*keys, f"out={tmp_path / 'runs'}", *overrides])
     return made
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from made_result import made_result
 
-from bench.main import command, plan, store
+from bench.main import command
 from bench.output.pictures import pyplot
 from bench.own_code import load_file
+from bench.prepare import compose
 from bench.prepare.own_files import arguments
 from bench.prepare.registry import borrowed, classes
 from bench.record import Record, read_all
@@ -98,9 +99,8 @@ def test_fedavgm_without_momentum_is_fedavg(tmp_path: Path) -> None:
 
 def test_an_example_is_an_option_only_inside_its_command() -> None:
     before = {group: set(classes(group)) for group in ("algo", "dataset")}
-    store()
     with borrowed():
-        (config,) = plan(arguments(["algo=docs/examples/fedavgm.py", "dataset=docs/examples/cancer.py"]), False)
+        config = compose.config(arguments(["algo=docs/examples/fedavgm.py", "dataset=docs/examples/cancer.py"]))
         assert config["algo"] == {"name": "fedavgm", "_target_": f"{Path.cwd()}/docs/examples/fedavgm.py:FedAvgM"} | {
             "beta": 0.9
         }

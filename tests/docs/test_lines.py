@@ -13,8 +13,8 @@ import pytest
 
 from bench import __main__ as bench_tools
 from bench.errors import Parser
-from bench.main import _parse, plan, store
-from bench.prepare import own_files, registry
+from bench.main import parse
+from bench.prepare import compose, registry
 from bench.record import Record
 from datamodules.__main__ import VERBS as DATA_VERBS
 from datamodules.__main__ import data_sets
@@ -66,14 +66,14 @@ def understood(argv: list[str], main) -> Namespace:
 
 
 def bench(keys: list[str]) -> None:
-    args = _parse(own_files.arguments(keys))
+    args = parse(keys)
     if args.help or args.shell_completion:
         return
     if keys == ["resume=runs/ID"]:
-        record = Record.create(plan(["out=runs"], False)[0])
+        record = Record.create(compose.config(["out=runs"]))
         record.close()
-        args.overrides = [f"resume={record.folder}"]
-    assert plan([fewer(key) for key in args.overrides], args.multirun)
+        args.words = [f"resume={record.folder}"]
+    assert compose.plan([fewer(key) for key in args.words], args.multirun)
 
 
 def fewer(key: str) -> str:
@@ -82,7 +82,7 @@ def fewer(key: str) -> str:
     if name == "seed":
         return key.partition(",")[0]
     if name == "algo" and "," in values:
-        assert set(values.split(",")) <= set(registry.classes("algo"))
+        assert {value for value in values.split(",") if not value.endswith(".py")} <= set(registry.classes("algo"))
         return f"algo={values.partition(',')[0]},{values.rpartition(',')[2]}"
     return key
 
@@ -95,7 +95,7 @@ def sweeps(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         assert sweeps_tools._matching(keys[1:])
     elif keys:
         name, *given = keys[1:] if keys[0] in ("results", "dashboard") else keys
-        plan(list(find_sweep(name, given).runs[0].overrides), False)
+        compose.config(list(find_sweep(name, given).runs[0].overrides))
 
 
 def tool(module: str, argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def tool(module: str, argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     elif module == "bench":
         args = understood(argv, bench_tools._verb)
         if argv[0] == "partition":
-            plan(args.keys, False)
+            compose.config(args.keys)
     elif module == "leaderboards":
         monkeypatch.setattr(sys, "argv", ["leaderboards", *(argv if argv != ["add"] else ["add", "runs/ID"])])
         args = understood(argv, lambda _: leaderboards_tools._verb())
@@ -125,7 +125,6 @@ def tool(module: str, argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("line", EVERY, ids=lambda line: f"{line.page}: {line.text[:60]}")
 def test_the_command_is_understood(line: lines.Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    store()
     first, *rest = (STAND_INS.get(word, word) for word in line.words())
     if line.text.startswith("make "):
         assert subprocess.run(["make", "-n", "-C", lines.ROOT, first], capture_output=True).returncode == 0

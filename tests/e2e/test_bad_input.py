@@ -33,7 +33,7 @@ CASES = {
     "--resolve": ["--cfg"],
     "--experimental-rerun x": ["not supported"],
     "hydra.run.dir=/x": ["Hydra's own settings are fixed"],
-    "hydra/launcher=joblib": ["hydra/launcher/joblib"],
+    "hydra/launcher=joblib": ["Hydra's own settings are fixed"],
     # types
     "rounds=ten": ["rounds=ten", "whole number"],
     "rounds=1.5": ["rounds=1.5", "whole number"],

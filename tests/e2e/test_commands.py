@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from bench.main import command, plan, store
+from bench.main import command
+from bench.prepare import compose
 from bench.prepare.assemble import build
 from bench.record import read_all
 
@@ -39,9 +40,8 @@ def test_fedprox_without_its_term_is_fedavg_bit_for_bit():
 
 def test_fedasync_with_one_device_at_a_time_and_mixing_1_is_sequential_sgd():
     """Each arrival replaces the model, so that the devices train one after the other: plain torch, same batches."""
-    store()
     keys = ["algo=fedasync", "algo.alpha=1", "algo.staleness=const", "algo.mu=0", "concurrency=1", "clients=5"]
-    config = plan([*keys, "cohort=5", "rounds=12"], multirun=False)[0]
+    config = compose.config([*keys, "cohort=5", "rounds=12"])
     parts = build(config)
     loop, batches = parts.loop, parts.loop.engine.batches
     net, optimiser = _twin(parts, config["lr"])

@@ -12,10 +12,10 @@ import yaml
 
 from bench import record
 from bench.errors import UserError
-from bench.main import plan, store
 from bench.output import versions
 from bench.output.result import RunResult
 from bench.output.versions import Added, Renamed
+from bench.prepare import compose
 from bench.record import Record
 from leaderboards import __main__ as command
 from leaderboards import results
@@ -27,18 +27,13 @@ REVISION = "a" * 40
 TABLE_V = ("algo=fedavg", "dataset=fmnist", "protocol=fedlga", "scale=paper")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _groups():
-    store()
-
-
 @pytest.fixture
 def finished(tmp_path, monkeypatch):
     """Makes a run folder as bench.py leaves it, of any command line, with invented rows."""
     monkeypatch.setattr(record, "git_revision", lambda: REVISION)
 
     def make(*overrides, group=None, **changes):
-        config = plan([*overrides, f"out={tmp_path / 'runs'}"], False)[0] | {"group": group}
+        config = compose.config([*overrides, f"out={tmp_path / 'runs'}"]) | {"group": group}
         writer = Record.create(config)
         columns = ("virtual_seconds", "wall_seconds", "train_loss", "test_loss", "train_seconds")
         for t in (1, 2, 3):

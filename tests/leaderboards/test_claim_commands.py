@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from bench.main import plan, store
+from bench.prepare import compose
 from leaderboards import __main__ as command
 from leaderboards import rivals
 from leaderboards.commands import recipe
@@ -67,9 +67,8 @@ def test_sweeps_named_in_commands_exist_and_hold_the_runs():
     ],
 )
 def test_printed_commands_are_valid(name):
-    store()
     for run in recipe(CLAIMS[name]).runs:
-        config = plan(shlex.split(run)[2:], False)[0]
+        config = compose.config(shlex.split(run)[2:])
         assert (config["protocol"], config["scale"]) == (name.split("/")[0], "paper")
 
 

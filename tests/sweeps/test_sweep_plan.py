@@ -10,7 +10,7 @@ from re import sub
 import pytest
 
 from bench.errors import UserError
-from bench.main import plan, store
+from bench.prepare import compose
 from leaderboards.ledger import Claim, load
 from sweeps.plan import PlannedRun, find, merged, sweeps
 
@@ -76,7 +76,7 @@ def test_the_paper_grid_gives_every_method_three_trials_a_data_set() -> None:
 
 
 def resolved(run: PlannedRun) -> dict[str, object]:
-    return plan(shlex.split(run.command(1))[2:], multirun=False)[0]
+    return compose.config(shlex.split(run.command(1))[2:])
 
 
 def covering(all_runs: list[PlannedRun]) -> list[PlannedRun]:
@@ -99,20 +99,17 @@ def everything() -> list[PlannedRun]:
 
 
 def test_every_override_of_every_sweep_is_understood_by_the_benchmark() -> None:
-    store()
     for run in covering(everything()):
         assert resolved(run)["seed"] == 1, run
 
 
 @pytest.mark.slow
 def test_every_command_of_every_sweep_is_understood_by_the_benchmark() -> None:
-    store()
     for run in everything():
         assert resolved(run)["seed"] == 1, run
 
 
 def test_a_label_says_what_the_command_does() -> None:
-    store()
     (run,) = find("fedagg/table3", ["method=fedprox", "setting=model=LeNet-5;dist=Dir-1.0;participation=100%"]).runs
     config = resolved(run)
     assert config["dataset"]["split"] == "letters" and config["model"]["name"] == "lenet5"  # type: ignore[index]

@@ -13,8 +13,7 @@ from algorithms.base import Algorithm, Fed, Jobs, LocalRule
 from bench.learning.batches import Batches
 from bench.learning.classifier import Classifier
 from bench.learning.flat import Layout
-from bench.main import plan, store
-from bench.prepare import assemble
+from bench.prepare import assemble, compose
 
 NEEDS = frozenset({"last_gradient", "mean_gradient", "full_gradient", "start_loss", "prototypes"})
 SIZES = [23, 1, 40, 7, 10, 33, 4]  # samples of each device, in batches of 10
@@ -24,10 +23,9 @@ EPOCHS = [3, 3, 2, 1, 3, 2, 3]
 @cache
 def composed(name: str) -> dict[str, Any]:
     """Hydra takes as long as the run that is tested: once for all engines and types."""
-    store()
     small = ["dataset=digits", "clients=5", "cohort=4", "rounds=2", "epochs=2", "batch_size=17", "lr=0.05"]
     uneven = ["partition=dirichlet", "partition.alpha=1", "devices.rho=0.5", "test_samples=64"]
-    return plan([*small, *uneven, f"algo={name}", "engine.workers=1"], multirun=False)[0]
+    return compose.config([*small, *uneven, f"algo={name}", "engine.workers=1"])
 
 
 @cache

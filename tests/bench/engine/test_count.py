@@ -5,7 +5,7 @@ import torch
 
 from algorithms.base import Schedule
 from bench.engine import count
-from bench.main import plan, store
+from bench.prepare import compose
 from bench.simulation.schedule import Rules
 
 LARGE, SMALL = 10**7, 10
@@ -17,8 +17,7 @@ def eight_cores(monkeypatch):
 
 
 def workers(*keys, size=LARGE, together=10, batch=None, device="cpu"):
-    store()
-    (config,) = plan(["dataset=digits", *keys], False)
+    config = compose.config(["dataset=digits", *keys])
     return count.workers(
         config, size, [70] * 20, Rules(Schedule(together, together), 1, batch=batch), torch.device(device)
     )

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from algorithms.base import Algorithm, LocalRule
-from bench.main import plan, store
+from bench.prepare import compose
 from bench.prepare.assemble import build
 from bench.prepare.registry import classes
 from bench.simulation.loop import FederatedLoop
@@ -21,8 +21,7 @@ SMALL = ("dataset=digits", "clients=6", "cohort=3", "rounds=2", "epochs=2", "bat
 
 @cache
 def config(*overrides):
-    store()
-    return plan([*SMALL, *overrides], multirun=False)[0]
+    return compose.config([*SMALL, *overrides])
 
 
 def run_elsewhere(parts):

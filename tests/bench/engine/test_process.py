@@ -16,8 +16,9 @@ from bench.commands import replay
 from bench.engine.pool import cut
 from bench.engine.shared import Arena
 from bench.errors import UserError
-from bench.main import command, plan, store
+from bench.main import command
 from bench.output import facts
+from bench.prepare import compose
 from bench.prepare.assemble import build
 from bench.record import TIMES, Record, read
 from bench.run import run
@@ -38,8 +39,7 @@ METHODS = {
 
 
 def config(*keys):
-    store()
-    return plan([*SMALL, *keys], multirun=False)[0]
+    return compose.config([*SMALL, *keys])
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ import torch
 
 from bench.engine import ray as actors
 from bench.errors import UserError
-from bench.main import command, plan, store
+from bench.main import command
+from bench.prepare import compose
 
 ROOT = Path(__file__).parents[3]
 SMALL = ["dataset=digits", "clients=12", "cohort=6", "rounds=3", "epochs=2", "test_samples=100", "logger=none"]
@@ -23,7 +24,7 @@ import ray
 from bench.output import facts
 from bench.prepare.assemble import build
 from bench.record import TIMES
-from bench.main import plan, store
+from bench.prepare import compose
 
 def outcome(parts, kill=False):
     rows = []
@@ -36,13 +37,12 @@ def outcome(parts, kill=False):
     parts.workers.close()
     return facts.digest(parts.loop.server["w"]), rows, figures
 
-store()
 ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=sys.argv[1])
 for keys in (["algo=fedagg"], ["algo=fedbabu", "partition=classes", "partition.per_client=3"]):
     keys = [*sys.argv[2:], *keys]
-    parts = build(plan([*keys, "engine.workers=2", "engine.address=auto"], False)[0])
+    parts = build(compose.config([*keys, "engine.workers=2", "engine.address=auto"]))
     assert parts.workers.count == 2 and parts.loop.engine.places == 2
-    assert outcome(parts, kill=True) == outcome(build(plan(keys, False)[0])), keys
+    assert outcome(parts, kill=True) == outcome(build(compose.config(keys))), keys
     print("same", flush=True)
 """
 
@@ -100,5 +100,4 @@ def test_a_machine_that_is_in_no_cluster_is_told_how_to_begin_one(monkeypatch, t
 
 
 def test_a_ray_address_is_one_of_the_keys_of_the_record():
-    store()
-    assert plan([*SMALL, "engine.address=ray://head:10001"], False)[0]["engine"]["address"] == "ray://head:10001"
+    assert compose.config([*SMALL, "engine.address=ray://head:10001"])["engine"]["address"] == "ray://head:10001"

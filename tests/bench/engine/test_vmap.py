@@ -13,8 +13,8 @@ from bench.engine.vmap import Vmap
 from bench.errors import UserError
 from bench.learning.batches import Batches
 from bench.learning.flat import Layout, trainable
-from bench.main import plan, store
 from bench.models import deep
+from bench.prepare import compose
 from bench.prepare.assemble import build
 from bench.prepare.registry import classes
 from bench.seeding import stream
@@ -128,12 +128,11 @@ def test_fifty_steps_in_float32_stay_within_5e_6_of_eager():
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_fifty_steps_of_every_algorithm_stay_within_2e_5_of_eager(name):
     """Two rounds of 25 steps of float32, devices that are late among them; so do the clients' losses and traffic."""
-    store()
     small = ["dataset=digits", "clients=6", "cohort=3", "rounds=2", "epochs=25", "local_unit=step", "batch_size=20"]
     found = []
     for engine in ("eager", "vmap"):
         keys = [f"algo={name}", f"engine={engine}", "devices.rho=0.5", "test_samples=8", *small]
-        loop = build(plan(keys, multirun=False)[0]).loop
+        loop = build(compose.config(keys)).loop
         rows = [loop.advance() for _ in range(2)]
         found.append((loop.server["w"], rows[-1]))
     (there, row), (here, again) = found

@@ -10,7 +10,7 @@ from algorithms.base import Algorithm, Fed, Schedule, Upload
 from bench.engine.eager import Eager
 from bench.learning.batches import Batches
 from bench.learning.flat import Layout
-from bench.main import plan, store
+from bench.prepare import compose
 from bench.prepare.assemble import build
 from bench.simulation.devices import Devices
 from bench.simulation.loop import FederatedLoop
@@ -19,9 +19,8 @@ from bench.simulation.schedule import Rules
 
 @pytest.fixture
 def parts():
-    store()
     small = ["dataset=digits", "clients=6", "cohort=3", "rounds=3", "batch_size=20", "test_samples=64"]
-    return build(plan(small, multirun=False)[0])
+    return build(compose.config(small))
 
 
 def forward(layout, w, x):
@@ -131,8 +130,7 @@ def test_the_prerun_is_a_run_of_fedavg_with_the_same_seeds(parts):
 
 
 def test_a_federation_without_data_says_so():
-    store()
-    fed = build(plan(["dataset=digits"], multirun=False)[0]).loop.fed
+    fed = build(compose.config(["dataset=digits"])).loop.fed
     bare = replace(fed, trace=type(fed).trace)
     with pytest.raises(RuntimeError, match="no data"):
         bare.trace(0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from bench.main import plan, store
+from bench.prepare import compose
 from bench.prepare.assemble import build
 
 NET = """
@@ -39,13 +39,11 @@ def write(text: str, path: str = "net.py") -> None:
 
 
 def config(*keys: str) -> dict[str, Any]:
-    store()
-    return plan([*KEYS, *keys], False)[0]
+    return compose.config([*KEYS, *keys])
 
 
 def perceptron() -> torch.Tensor:
-    store()
-    return trained(plan([*SMALL, "model=mlp", "model.hidden=[64]"], False)[0])[0]
+    return trained(compose.config([*SMALL, "model=mlp", "model.hidden=[64]"]))[0]
 
 
 def weights(*keys: str) -> tuple[torch.Tensor, dict[str, Any]]:

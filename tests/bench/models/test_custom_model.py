@@ -18,7 +18,7 @@ def test_the_built_in_perceptron_as_a_module_of_ones_own_is_the_same_bit_for_bit
     write(NET)
     own, facts = weights()
     assert torch.equal(own, perceptron())
-    assert facts == {"name": "./net.py:Net", "parameters": 4810, "loss": "per sample"}
+    assert facts == {"name": f"{Path.cwd()}/net.py:Net", "parameters": 4810, "loss": "per sample"}
 
 
 def test_scalar_loss_trains_alike_and_the_record_says_so(tmp_path: Path) -> None:

@@ -3,16 +3,14 @@
 import pytest
 import torch
 
-from bench.main import plan, store
-from bench.prepare import budget
+from bench.prepare import budget, compose
 from bench.prepare.registry import create
 
 P = 4 * (64 * 64 + 64 + 64 * 10 + 10)  # bytes of the perceptron for digits
 
 
 def estimate(*keys):
-    store()
-    (config,) = plan([*keys, "batch_size=10"], False)
+    config = compose.config([*keys, "batch_size=10"])
     loaded = create(config["dataset"]).load()
     samples = [72] * config["clients"]
     return budget.estimate(config, loaded, samples, budget.outline(config, loaded), torch.device("cpu"))
@@ -55,8 +53,7 @@ def test_cached_aggregation_keeps_every_model():
 
 
 def test_the_network_is_outlined_without_its_numbers():
-    store()
-    (config,) = plan(["model.hidden=[1000000000]"], False)
+    config = compose.config(["model.hidden=[1000000000]"])
     net = budget.outline(config, create(config["dataset"]).load())
     assert sum(p.numel() for p in net.parameters()) == 10**9 * (64 + 1 + 10) + 10
     assert all(p.is_meta for p in net.parameters())

@@ -10,8 +10,8 @@ import yaml
 
 from bench import own_code
 from bench.errors import UserError
-from bench.main import command, plan, store
-from bench.prepare import own_files, registry
+from bench.main import command
+from bench.prepare import compose, own_files, registry
 from bench.record import read_all
 from tests.bench.refusal import assert_refused
 
@@ -69,9 +69,8 @@ def files(tmp_path: Path) -> None:
 
 
 def jobs(*argv: str) -> list[dict[str, Any]]:
-    store()
     with registry.borrowed():
-        return plan(own_files.arguments(argv), multirun=True)
+        return [run.config for run in compose.plan(argv, multirun=True)]
 
 
 def test_the_record_names_file_and_class_and_what_was_typed(tmp_path: Path) -> None:
@@ -107,7 +106,6 @@ def test_the_field_of_a_partition_of_ones_own_without_its_name(capsys: pytest.Ca
 
 
 def test_a_users_classes_are_forgotten_after_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    store()
     auto = registry.twin("partition", "auto")
     before = {group: list(registry.classes(group)) for group in registry.BASES}
     assert command(["algo=./half.py", "partition=./data.py", "--help"]) == 0
@@ -244,8 +242,7 @@ def test_a_folder_that_hydra_cannot_read_is_quoted(tmp_path: Path, monkeypatch: 
     (config,) = jobs("model=mlp", "model.hidden=[8]", "algo=../half.py")
     assert config["algo"]["_target_"] == f"{odd}/../half.py:Half"
     text = own_files.arguments(["model.target=./net.py:Net"])[0]
-    parsed = plan(["model=mlp"], False) and _value(text)
-    assert parsed == f"{odd}/net.py:Net"
+    assert _value(text) == f"{odd}/net.py:Net"
 
 
 def _value(text: str) -> Any:

@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from bench import run as module
-from bench.main import plan, store
 from bench.output.progress import roughly
-from bench.prepare import forecast
+from bench.prepare import compose, forecast
 from bench.prepare.assemble import build
 from bench.record import read_all
 from bench.run import run
@@ -21,8 +20,7 @@ SMALL = ["dataset=digits", "clients=6", "cohort=3", "rounds=4", "logger=none"]
 
 
 def config(*keys):
-    store()
-    return plan([*SMALL, *keys], False)[0]
+    return compose.config([*SMALL, *keys])
 
 
 def finished(parts):
@@ -108,7 +106,7 @@ def test_a_long_run_says_so_and_a_short_one_is_quiet(tmp_path, monkeypatch, caps
     made = config(f"out={tmp_path}", "rounds=1")
     expected = iter([a_forecast(25000.0), a_forecast(540.0), a_forecast(59.0)])
     monkeypatch.setattr(forecast, "measure", lambda config, parts: next(expected))
-    run(made, smaller=made)
+    run(made, smaller=lambda: made)
     line = "forecast   about 6.9 h here, 1.2 GB of memory, 4.0 GB of traffic (3.0 GB up, 1.0 GB down); "
     assert line + "scale=cpu takes about 9 min\n" in capsys.readouterr().out
     run(made)
@@ -139,7 +137,7 @@ def begun(rounds, seconds):
 
 @pytest.mark.parametrize(("rounds", "said"), [(1, "about 3 min"), (3, None)])
 def test_a_resumed_run_says_what_is_left_of_it_if_that_is_long(rounds, said, capsys):
-    found = module._forecast({"rounds": 4}, None, begun(rounds, 240.0), None)
+    found = module._forecast({"rounds": 4}, None, begun(rounds, 240.0), lambda: None)
     line = capsys.readouterr().out
     assert found == {"seconds": 240.0} and line == (f"forecast   {said} for the rest of it\n" if said else "")
 
@@ -151,7 +149,7 @@ def test_a_smaller_scale_that_would_take_longer_is_not_offered(monkeypatch, caps
     monkeypatch.setattr(forecast, "measure", lambda config, parts: a_forecast(600.0))
     for seconds, offered in ((599.0, True), (600.0, False)):
         monkeypatch.setattr(module, "_shorter", lambda smaller, seconds=seconds: seconds)
-        module._forecast({}, parts, new, {"scale": "cpu"})
+        module._forecast({}, parts, new, lambda: {"scale": "cpu"})
         assert ("; scale=cpu takes about 10 min" in capsys.readouterr().out) is offered
     assert [found["seconds"] for found in kept] == [600.0, 600.0]
 

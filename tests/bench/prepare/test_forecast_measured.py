@@ -9,17 +9,15 @@ import pytest
 import torch
 
 from bench.engine.eager import Eager
-from bench.main import plan, store
-from bench.prepare import forecast
+from bench.prepare import compose, forecast
 from bench.prepare.assemble import build
 
 STEP, JOB, AGGREGATION, TEST = 3.0, 7.0, 11.0, 5.0
 
 
 def config(*keys):
-    store()
     small = ["dataset=digits", "clients=6", "cohort=3", "rounds=4", "engine=eager", "logger=none"]
-    return plan([*small, *keys], False)[0]
+    return compose.config([*small, *keys])
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ import torch
 
 from bench.commands import replay
 from bench.errors import UserError
-from bench.main import plan, store
-from bench.prepare import prerun
+from bench.prepare import compose, prerun
 from bench.prepare.assemble import build
 from bench.record import read, read_all
 from bench.run import run
@@ -20,10 +19,9 @@ TRACE = (2 * 2 + 1) * 4810 + 3  # numbers of a round: three models and two gradi
 
 
 def config(out, *overrides, algo=("algo=fedagg", "algo.mean_field=prerun")):
-    store()
     keys = ["dataset=digits", "clients=6", "cohort=3", "epochs=2", "rounds=4", "batch_size=40", "devices.rho=0.5"]
     keys += ["logger=none", f"out={out}"]
-    return plan([*keys, *algo, *overrides], False)[0]
+    return compose.config([*keys, *algo, *overrides])
 
 
 @pytest.fixture

@@ -10,16 +10,13 @@ import pytest
 
 from algorithms.base import Algorithm
 from bench.errors import UserError
-from bench.main import plan, store
-from bench.prepare import registry, resolve
+from bench.prepare import compose, registry, resolve
 from bench.prepare.config import GROUPS, SCHEMAS, Keys
 from datamodules.base import Dataset
 
-store()
-
 
 def config(*overrides: str) -> dict[str, Any]:
-    return plan(list(overrides), multirun=False)[0]
+    return compose.config(list(overrides))
 
 
 @pytest.mark.parametrize(("algo", "dataset"), product(registry.classes("algo"), registry.classes("dataset")))

@@ -3,14 +3,13 @@
 import pytest
 import torch
 
-from bench.main import plan, store
+from bench.prepare import compose
 from bench.prepare.assemble import build
 
 
 def parts(*keys):
-    store()
     small = ["dataset=digits", "clients=12", "cohort=6", "rounds=3", "partition=classes", "partition.per_client=3"]
-    built = build(plan([*small, *keys], multirun=False)[0])
+    built = build(compose.config([*small, *keys]))
     while not built.loop.finished:
         built.loop.advance()
     return built

@@ -5,8 +5,7 @@ import random
 
 import pytest
 
-from bench.main import plan, store
-from bench.prepare import forecast
+from bench.prepare import compose, forecast
 from bench.prepare.assemble import build
 from bench.simulation import flight
 from bench.simulation.flight import InFlight, Others
@@ -94,9 +93,8 @@ def test_the_idle_are_all_but_those_taken():
 
 def comparisons(clients, monkeypatch, *keys):
     """How many jobs are looked at, per job, when they are ordered, found or asked for what they are."""
-    store()
     shared = ["dataset=digits", "dataset.source=synthetic", f"dataset.samples={10 * clients}", "partition=iid"]
-    made = plan([*shared, f"clients={clients}", "cohort=4", "rounds=40", "algo=fedasync", *keys], False)[0]
+    made = compose.config([*shared, f"clients={clients}", "cohort=4", "rounds=40", "algo=fedasync", *keys])
     count = 0
 
     class Counted(tuple):

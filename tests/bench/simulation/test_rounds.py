@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from bench.errors import Diverged
-from bench.main import plan, store
+from bench.prepare import compose
 from bench.prepare.assemble import build
 from bench.prepare.registry import classes
 from bench.record import TIMES
@@ -22,8 +22,7 @@ SETTINGS = {
 
 
 def loop(*overrides, at_once=True):
-    store()
-    (config,) = plan([*SMALL, *overrides], False)
+    config = compose.config([*SMALL, *overrides])
     made = build({**config, "engine": {**config["engine"], "workers": 1}}).loop
     assert made.at_once
     made.at_once = at_once
@@ -51,7 +50,6 @@ def same(*overrides, spoil=None):
 
 
 def synchronous():
-    store()
     for name, algo in sorted(classes("algo").items()):
         if algo.mail is None:
             yield name

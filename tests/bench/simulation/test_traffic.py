@@ -2,17 +2,16 @@
 
 import pytest
 
-from bench.main import plan, store
 from bench.metrics import upload_cost
+from bench.prepare import compose
 from bench.prepare.assemble import build
 
 COLUMN = "upload_gb_every_round"
 
 
 def rows(*keys):
-    store()
     small = ["clients=5", "cohort=2", "rounds=12", "epochs=1", "test_samples=10"]
-    loop = build(plan([*small, *keys], False)[0]).loop
+    loop = build(compose.config([*small, *keys])).loop
     found = []
     while not loop.finished:
         found.append(loop.advance())

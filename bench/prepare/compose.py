@@ -1,0 +1,194 @@
+"""From the words of a command line to the configs of its runs, in one pass: composed, resolved, checked and kept.
+
+The command, a multirun, a sweep and a program all come this way: `compose.config(["algo=scaffold", "rounds=20"])`.
+Nothing heavy is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from bench.errors import UserError
+from bench.prepare import check, own_files, registry
+from bench.prepare.config import DEFAULTS, GROUPS, SCHEMAS, Keys, in_words, open_twin
+from bench.prepare.resolve import names_of, options, resolve
+from bench.record import read
+
+VERSION_BASE = "1.3"
+ANYWHERE = {"engine.workers", "engine.address"}  # where a run is computed does not change it, so a resume may
+
+
+@dataclass(frozen=True)
+class ComposedRun:
+    """One run that a command line means."""
+
+    words: tuple[str, ...]  # its part of the command line
+    keys: frozenset[str]  # those that the words name
+    given: Mapping[str, Any]  # every key of a run, null where it was left open
+    config: dict[str, Any]  # every key as it will be, checked; what was recorded, with `resume`
+
+    @property
+    def resume(self) -> Path | None:
+        return None if self.given["resume"] is None else Path(self.given["resume"])
+
+    @cached_property
+    def smaller(self) -> dict[str, Any] | None:
+        """The config of the same words at scale=cpu, if that makes a difference."""
+        try:
+            other = _resolved({**self.given, "scale": "cpu"}, self.keys)
+        except UserError:  # it may not fit what was given for the larger one
+            return None
+        return None if {**other, "scale": self.config["scale"]} == self.config else other
+
+
+def config(words: Sequence[str]) -> dict[str, Any]:
+    """The config of the one run that these words of a command line mean."""
+    return configs([words])[0]
+
+
+def configs(lines: Iterable[Sequence[str]]) -> list[dict[str, Any]]:
+    """The same for many command lines, for which Hydra is set up once."""
+    made = []
+    with _hydra() as parser:
+        for words in lines:
+            with registry.borrowed():
+                made.append(_plan(parser, words, multirun=False)[0].config)
+    return made
+
+
+def plan(words: Sequence[str], multirun: bool) -> list[ComposedRun]:
+    """Every run that a command line means. Classes in files of the user's stay registered (registry.borrowed)."""
+    with _hydra() as parser:
+        return _plan(parser, words, multirun)
+
+
+@cache
+def store() -> None:
+    """Registers all that Hydra composes from; it reads no files itself."""
+    for group in registry.BASES:
+        registry.classes(group)
+    config_store = ConfigStore.instance()
+    config_store.store(name="bench", node={"defaults": ["keys", *({g: o} for g, o in DEFAULTS.items()), "_self_"]})
+    config_store.store(name="keys", node=open_twin(Keys, **dict.fromkeys(GROUPS)))
+    for name in ("auto", *names_of("protocol")):
+        config_store.store(group="protocol", name=name, node={"name": name})
+    for group in ("model", "devices"):
+        config_store.store(group=group, name="auto", node=open_twin(SCHEMAS[group], name="auto"))
+    for group in SCHEMAS:
+        for name, content in options(group).items():
+            config_store.store(group=group, name=name, node=content)
+
+
+@contextmanager
+def _hydra() -> Iterator[OverridesParser]:
+    store()
+    with hydra.initialize(config_path=None, version_base=VERSION_BASE, job_name="bench"):
+        yield OverridesParser.create(GlobalHydra.instance().config_loader())
+
+
+def _plan(parser: OverridesParser, words: Sequence[str], multirun: bool) -> list[ComposedRun]:
+    overrides = _parsed(parser, own_files.arguments(words))
+    if setting := next((o for o in overrides if o.is_hydra_override()), None):
+        raise UserError(f"{setting.input_line}: Hydra's own settings are fixed here.")
+    sweeps = [o for o in overrides if o.is_sweep_override()]
+    if not multirun:
+        if sweeps:
+            raise UserError(f"{sweeps[0].input_line} means several runs: add -m, or quote a value that has a comma.")
+        return [_composed(overrides)]
+    if any(sweep.key_or_group == "out" for sweep in sweeps):
+        raise UserError("out cannot have several values: the runs of one command go into one folder.")
+    jobs = list(product(*_values(overrides)))
+    if not jobs:
+        raise UserError("Nothing to run: a glob() matches no name, or a range() is empty.")
+    return [_composed(_parsed(parser, job)) for job in jobs]
+
+
+def _parsed(parser: OverridesParser, words: Sequence[str]) -> list[Override]:
+    parsed = []
+    for word in words:
+        try:
+            parsed += parser.parse_overrides([word])
+        except HydraException:
+            raise UserError(f"'{word}' is not key=value{_meant(word)}; see python bench.py --help.") from None
+    return parsed
+
+
+def _meant(word: str) -> str:
+    """What somebody who types this may have wanted."""
+    if "=" in word:
+        return ", or its value needs quotes"
+    if word in GROUPS:
+        return " (without blanks)"
+    group = next((group for group in GROUPS if word in names_of(group)), None)
+    return "" if group is None else f", as in {group}={word}"
+
+
+def _values(overrides: Iterable[Override]) -> Iterable[list[str]]:
+    """For each key the words that a multirun combines, the last key's fastest; a key given twice has its last."""
+    values: dict[str, list[str]] = {}
+    for override in overrides:
+        key = override.get_key_element()
+        if not override.is_sweep_override():
+            values[key] = [f"{key}={override.get_value_element_as_str()}"]
+        elif override.is_discrete_sweep():
+            values[key] = [f"{key}={value}" for value in override.sweep_string_iterator()]
+        else:
+            raise UserError(f"{override.input_line}: a multirun does not support intervals, only lists and ranges.")
+    return values.values()
+
+
+def _composed(overrides: Sequence[Override]) -> ComposedRun:
+    check.names(overrides)
+    words = tuple(str(override.input_line) for override in overrides)
+    keys = frozenset(override.key_or_group for override in overrides)
+    try:
+        composed = hydra.compose("bench", list(words))
+        given: Any = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise UserError(_sentence(error)) from None
+    return ComposedRun(words, keys, given, _resolved(given, keys) if given["resume"] is None else _kept(given, keys))
+
+
+def _resolved(given: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
+    config = resolve(given, keys)
+    check.config(config)
+    check.writable(Path(config["out"]))
+    return config
+
+
+def _kept(given: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
+    """The config of the run to resume, which the command line must not contradict."""
+    run = read(Path(given["resume"]))
+    check.resumable(run)
+    check.writable(run.folder, "resume")
+    check.agrees(run, given, keys - {"resume"} - ANYWHERE)
+    names = [key.removeprefix("engine.") for key in keys & ANYWHERE]
+    config = run.config | {"engine": run.config["engine"] | {name: given["engine"][name] for name in names}}
+    check.config(config)
+    return config
+
+
+def _sentence(error: BaseException) -> str:
+    """Hydra's and OmegaConf's messages have several lines, and the reason is often in the cause."""
+    reason = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else None
+    lines = [
+        str(e).strip().partition("\n")[0].rstrip(".").removeprefix("Error merging override ")
+        for e in (error, reason)
+        if e is not None
+    ]
+    return in_words(": ".join(line for line in lines if line)) + "."
