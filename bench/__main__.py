@@ -10,12 +10,12 @@ from datamodules.base import DataError
 
 VERBS = {
     "partition": (
-        "bench.prepare.partition_plot",
+        "bench.commands.partition",
         "plot how a data set is dealt to the clients: labels, distance from the whole",
     ),
-    "replay": ("bench.replay", "re-run a record and say whether the weights are the same, bit for bit"),
+    "replay": ("bench.commands.replay", "re-run a record and say whether the weights are the same, bit for bit"),
     "timeline": (
-        "bench.output.timeline",
+        "bench.commands.timeline",
         "a picture of who trained, transmitted and waited in a run, on the virtual clock",
     ),
     "speed": ("bench.speed.command", "how fast local training is here, against a plain loop and other simulators"),

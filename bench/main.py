@@ -125,8 +125,8 @@ def summary(out: Path, group: str) -> None:
     if not any(run.rows for run in runs):
         return
     os.environ.setdefault("MPLCONFIGDIR", str(out.absolute() / ".matplotlib"))  # its font cache would go to the home
-    from leaderboards.plots import learning_curves
-    from leaderboards.tables import leaderboard
+    from bench.output.curves import learning_curves
+    from bench.output.tables import leaderboard
 
     picture = out / f"curves-{group}.png"
     learning_curves(runs, picture)

@@ -32,14 +32,3 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float | None]:
 
     deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
     return mean, float(stdtrit(n - 1, 0.975)) * deviation / math.sqrt(n)
-
-
-def interval_text(values: Sequence[float], form: str) -> str:
-    """Mean and half-width for people, as in 61.2 ± 0.8; `form` is that of both numbers."""
-    mean, half = mean_interval(values)
-    return format(mean, form) if half is None else f"{mean:{form}} {PLUS_MINUS} {half:{form}}"
-
-
-def missed_text(missed: int, seeds: int, word: str = "never") -> str:
-    """Of what some seeds have no number for: a mean over the others would flatter."""
-    return word if seeds == 1 else f"{word} ({missed} of {seeds})"

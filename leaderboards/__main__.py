@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.errors import Parser, UserError, guarded, unknown
+from bench.output.tables import aligned, leaderboard
 from bench.record import read_all
-from leaderboards.tables import aligned, leaderboard
 
 
 def main() -> int:
@@ -73,7 +73,7 @@ def _table(args: Namespace) -> None:
     if args.plot is not None:
         if all(run.result is None for run in runs):
             raise UserError("No run is finished: there is nothing to plot.")
-        from leaderboards.plots import learning_curves
+        from bench.output.curves import learning_curves
 
         learning_curves(runs, args.plot)
         print(f"\nLearning curves: {args.plot}")

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
 from bench.errors import UserError
+from bench.output.keys import dotted
 from bench.record import Run, read, read_all
 from leaderboards import results
 from leaderboards.apart import answers
 from leaderboards.plans import SweepRun, every
-from leaderboards.results import Planned, Result, shaping
+from leaderboards.results import CommittedRun, Planned, shaping
 
 NO_SCALE = ("seed", "scale", "dataset.source")
 Overrides = tuple[str, ...]
 _known: dict[Overrides, dict[str, Any]] = {}  # each takes Hydra a quarter of a second
 
 
-def add(folders: Sequence[Path], to: Path = results.FOLDER) -> list[tuple[Result, bool]]:
+def add(folders: Sequence[Path], to: Path = results.FOLDER) -> list[tuple[CommittedRun, bool]]:
     """The results made of these runs, and whether each is new; nothing is written unless all of them may."""
     runs = [run for folder in folders for run in _runs(folder)]
     for run in runs:
@@ -49,7 +50,7 @@ def refuse(run: Run) -> None:
     where, config = run.folder, run.config
     if run.result is None:
         raise UserError(f"{where} is {run.status}: only a finished run can be added; python bench.py resume={where}.")
-    begun, ended = config.get("git_revision"), run.result.get("git_revision")
+    begun, ended = config.get("git_revision"), run.result.git_revision
     if not begun or not ended:
         raise UserError(f"{where} does not say which commit it was run by: run it in a git checkout.")
     if "dirty" in begun or "dirty" in ended:
@@ -58,12 +59,12 @@ def refuse(run: Run) -> None:
         raise UserError(f"{where} was begun by {begun[:12]} and ended by {ended[:12]}: run it again by one of them.")
     if config["scale"] == "smoke":
         raise UserError(f"{where} has scale=smoke, which measures nothing; run it with scale=cpu or scale=paper.")
-    source = str((run.result.get("data") or {}).get("source", ""))
+    source = str(run.result.data.get("source", ""))
     if config["dataset"].get("source") == "synthetic" or "synthetic" in source.lower() or not source:
         raise UserError(f"{where} was run on synthetic data: only runs on the real data set can be added.")
-    if run.result.get("rounds") != len(run.rows):
-        raise UserError(f"{where} has {len(run.rows)} rows in metrics.csv, its result {run.result.get('rounds')}.")
-    if run.result.get("seed") != config["seed"] or run.result.get("algo") != config["algo"]["name"]:
+    if run.result.rounds != len(run.rows):
+        raise UserError(f"{where} has {len(run.rows)} rows in metrics.csv, its result {run.result.rounds}.")
+    if run.result.seed != config["seed"] or run.result.algo != config["algo"]["name"]:
         raise UserError(f"{where} has a config.yaml and a result.json of different runs.")
 
 
@@ -105,18 +106,10 @@ def differences(plan: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str,
 
 def _shape(config: Mapping[str, Any]) -> dict[str, Any]:
     """With devices.tau_max spelled out, so that FedLGA's Tables V (left open) and VI (0.8 E) share their runs."""
-    flat = dict(_flat(shaping(config)))
+    flat = dict(dotted(shaping(config)))
     if flat.get("devices.tau_max", 0) is None:
         flat["devices.tau_max"] = max(1, flat["epochs"] - 1)
     return flat
-
-
-def _flat(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in node.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{key}.")
-        elif key != "_target_":
-            yield f"{prefix}{key}".removesuffix(".name"), value
 
 
 def _candidates(run: Run) -> list[SweepRun]:
@@ -153,9 +146,9 @@ def _resolved(questions: set[Overrides]) -> dict[Overrides, dict[str, Any]]:
     return _known
 
 
-def _same(new: Result, old: Result) -> None:
-    if new.result["weights_sha256"] != old.result["weights_sha256"]:
+def _same(new: CommittedRun, old: CommittedRun) -> None:
+    if new.result.weights_sha256 != old.result.weights_sha256:
         raise UserError(
-            f"leaderboards/results/{old.name}.json has the same config and another outcome ({old.result['id']}): "
-            f"numbers have moved, or another machine ran it. Remove that file to replace it by {new.result['id']}."
+            f"leaderboards/results/{old.name}.json has the same config and another outcome ({old.result.id}): "
+            f"numbers have moved, or another machine ran it. Remove that file to replace it by {new.result.id}."
         )

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from bench.errors import UserError
+from bench.output.tables import aligned
 from bench.record import write_atomically
 from leaderboards import golden, plans, results
 from leaderboards.golden import Change
 from leaderboards.papers import LedgerError, papers
-from leaderboards.tables import aligned
 from leaderboards.verdict import NOT_RUN, Verdict, all_verdicts, number
 
 EXPECTED = "verdicts.csv"

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
-from bench.metrics import PLUS_MINUS, mean_interval, missed_text
+from bench.output.seeds import SeedNumbers
 from leaderboards import rivals
 from leaderboards.ledger import Claim
-from leaderboards.measure import Shelf
+from leaderboards.measure import Shelf, numbers
 from leaderboards.papers import special
 from leaderboards.plans import every
-from leaderboards.reading import reader
 
 
 def controls(claim: Claim, shelf: Shelf) -> list[str]:
@@ -25,13 +21,11 @@ def controls(claim: Claim, shelf: Shelf) -> list[str]:
     for planned in every():
         if planned.run.dataset == claim.dataset and special(claim.paper).controls(claim, planned):
             for point in shelf.points(planned.cell, None):
-                values = list(point.values(reader(claim, metric, planned.cell)).values())
+                values = numbers(point, claim, metric, planned.cell)
                 found.append(f"{planned.run.method}, {planned.run.setting.replace(';', ', ')}: {_words(values)}")
     return list(dict.fromkeys(found))
 
 
-def _words(values: Sequence[float]) -> str:
-    if missed := sum(map(math.isinf, values)):
-        return missed_text(missed, len(values))
-    mean, half = mean_interval(values)
-    return f"{mean:.4g}" + (f" {PLUS_MINUS} {half:.2g}" if half is not None else " (one seed)")
+def _words(values: SeedNumbers) -> str:
+    alone = " (one seed)" if len(values.by_seed) == 1 and not values.missed else ""
+    return values.text(".4g", half_form=".2g") + alone

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from bench.metrics import GB, rounds_to_target
 from leaderboards import rivals
 from leaderboards.ledger import Claim
 from leaderboards.papers import special
 from leaderboards.plans import Cell
-from leaderboards.results import Result
+from leaderboards.results import CommittedRun
 
 HIGHER = ("accuracy", "gain", "speedup", "reduction")  # in the names of metrics that are better when larger
 # what is counted in metrics.csv, from the start and over all devices
@@ -22,49 +21,43 @@ def higher(metric: str) -> bool:
     return any(word in metric for word in HIGHER)
 
 
-def raw(result: Result, claim: Claim, metric: str, wanted: Cell) -> float:
+def raw(run: CommittedRun, claim: Claim, metric: str, wanted: Cell) -> float:
     """One run's number in the claim's unit."""
-    outcome = result.result
+    result = run.result
     if metric in ("final_accuracy", "best_accuracy"):
-        chance = 1 / outcome["data"]["classes"]
-        value = chance if result.diverged else outcome[metric]
-        return float(value) * (100 if claim.unit.startswith("%") else 1)
+        value = 1 / result.data["classes"] if result.has_diverged else _there(result.number(metric))
+        return value * (100 if claim.unit.startswith("%") else 1)
     if metric == "parameters":
-        return float(outcome["model"]["parameters"])
+        return float(result.model["parameters"])
     if metric == "seconds_per_round":
-        return float(outcome[metric])
+        return _there(result.seconds_per_round)
     if metric == "accuracy_at_time":
         return math.nan  # read at a converted time, leaderboards.measure
     goal = rivals.target(claim)
-    accuracies = [math.nan if value is None else value for value in result.rows["test_accuracy"]]
-    reached = rounds_to_target(accuracies, outcome["target"] if goal is None else goal)
-    if reached is None or result.diverged:
+    reached = rounds_to_target(run.column("test_accuracy"), result.target if goal is None else goal)
+    if reached is None or result.has_diverged:
         return math.inf
     if metric == "seconds_to_target":
-        return float(outcome["seconds_to_target"])
+        return _there(result.seconds_to_target)
     if metric == "virtual_seconds_to_target":
-        return _row(result, "virtual_seconds", reached)
+        return run.column("virtual_seconds")[reached - 1]
     if reading := special(claim.paper).readings.get(metric):
         return reading(reached, wanted)
     if metric in WAYS:
-        return sum(_row(result, way, reached) for way in WAYS[metric]) / GB
+        return sum(run.column(way)[reached - 1] for way in WAYS[metric]) / GB
     return float(reached)
 
 
-def _row(result: Result, column: str, round: int) -> float:
-    value = result.rows[column][round - 1]
-    assert value is not None, column
-    return value
+def _there(value: float | None) -> float:
+    assert value is not None
+    return float(value)
 
 
-def reader(claim: Claim, metric: str, wanted: Cell) -> Callable[[Result], float]:
-    return lambda result: raw(result, claim, metric, wanted)
-
-
-def accuracy_by(result: Result, seconds: float) -> float:
-    accuracy: float = 1 / int(result.result["data"]["classes"])
-    for when, value in zip(result.rows["virtual_seconds"], result.rows["test_accuracy"], strict=True):
-        if when is not None and when > seconds:
+def accuracy_by(run: CommittedRun, seconds: float) -> float:
+    """What was last measured by a moment of the virtual clock."""
+    accuracy: float = 1 / int(run.result.data["classes"])
+    for when, value in zip(run.column("virtual_seconds"), run.column("test_accuracy"), strict=True):
+        if when > seconds:
             break
-        accuracy = accuracy if value is None else value
+        accuracy = accuracy if math.isnan(value) else value
     return accuracy

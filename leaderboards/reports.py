@@ -18,14 +18,14 @@ from leaderboards.ledger import load
 from leaderboards.page.boards import boards
 from leaderboards.page.build import paper_markdown
 from leaderboards.papers import papers
-from leaderboards.results import Result
+from leaderboards.results import CommittedRun
 from leaderboards.verdict import Verdict, verdicts
 
 TITLE = "fedbench leaderboard"
 CURVES = (("round", "Test accuracy by round"), ("virtual_seconds", "Test accuracy by virtual time"))
 
 
-def publish(entity: str, project: str, found: Sequence[Result] | None = None) -> str:
+def publish(entity: str, project: str, found: Sequence[CommittedRun] | None = None) -> str:
     """Sends the results that are not there yet, writes or rewrites the report, and says what was done."""
     kept = results.committed() if found is None else tuple(found)
     if not has_key():
@@ -56,7 +56,7 @@ def _there(api: Any, entity: str, project: str) -> set[str]:
     return {run.id for run in api.runs(f"{entity}/{project}", per_page=500)}
 
 
-def _send(result: Result, entity: str, project: str) -> None:
+def _send(result: CommittedRun, entity: str, project: str) -> None:
     with tempfile.TemporaryDirectory(prefix="fedbench-wandb-") as folder:
         run = begin(
             entity=entity,
@@ -72,20 +72,20 @@ def _send(result: Result, entity: str, project: str) -> None:
         )
         for row in rows(result):
             run.log(row)
-        run.summary.update({key: value for key, value in result.result.items() if not isinstance(value, dict | list)})
+        run.summary.update(result.result.flat())
         run.finish()
 
 
-def rows(result: Result) -> list[dict[str, float]]:
+def rows(result: CommittedRun) -> list[dict[str, float]]:
     """A row per round; what was not evaluated is left out of it."""
-    columns = {**result.rows, "round": list(range(1, result.result["rounds"] + 1))}
+    columns = {**result.rows, "round": list(range(1, result.result.rounds + 1))}
     return [
         {name: value for name, value in zip(columns, values, strict=True) if value is not None}
         for values in zip(*columns.values(), strict=True)
     ]
 
 
-def _report(api: Any, entity: str, project: str, kept: Sequence[Result]) -> tuple[str, bool]:
+def _report(api: Any, entity: str, project: str, kept: Sequence[CommittedRun]) -> tuple[str, bool]:
     wr: Any = import_module("wandb_workspaces.reports.v2")
     known = project in {found.name for found in api.projects(entity)}
     old = [r for r in api.reports(f"{entity}/{project}") if r.display_name == TITLE] if known else []
@@ -103,7 +103,7 @@ def _report(api: Any, entity: str, project: str, kept: Sequence[Result]) -> tupl
     return str(report.url), bool(old)
 
 
-def _blocks(wr: Any, entity: str, project: str, kept: Sequence[Result]) -> list[Any]:
+def _blocks(wr: Any, entity: str, project: str, kept: Sequence[CommittedRun]) -> list[Any]:
     """Per paper its tables, and a panel of curves for each sweep and data set that was run."""
     judged, found = verdicts(load(), kept), boards(kept)
     blocks = [wr.TableOfContents(), wr.H1("Claims by verdict"), wr.MarkdownBlock(_summary(judged))]
@@ -127,7 +127,7 @@ def _blocks(wr: Any, entity: str, project: str, kept: Sequence[Result]) -> list[
 def _own_name(its: Sequence[Any], sweep: str, dataset: str) -> str:
     """The name a data set has in configs; the papers split EMNIST in two."""
     board = next(b for b in its if (b.sweep, b.dataset) == (sweep, dataset))
-    return str(board.lines[0].results[0].config["dataset"]["name"])
+    return str(board.lines[0].runs[0].config["dataset"]["name"])
 
 
 def _summary(judged: Sequence[Verdict]) -> str:

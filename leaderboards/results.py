@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import UserError
+from bench.metrics import MB
+from bench.output import versions
+from bench.output.result import RunResult
 from bench.record import EXTRA, Run, write_atomically
 
 FOLDER = Path(__file__).resolve().parent / "results"
-FORMAT = 1
 DIGITS = 16  # of the hash: enough for every run there will ever be
 COLUMNS = ("test_accuracy", "virtual_seconds", "bytes_up", "bytes_down", "bytes_peer")
 # keys that do not shape training: where, who, how it is computed; engines agree with each other by test
@@ -43,8 +45,8 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Result:
-    """One committed run."""
+class CommittedRun:
+    """A run that verdicts rest on."""
 
     name: str  # the hash
     config: dict[str, Any]  # without the keys of NO_MATTER
@@ -54,7 +56,7 @@ class Result:
     created: str
     plan: tuple[Planned, ...]
     rows: dict[str, list[float | None]]  # column -> value per reporting round; None: not evaluated
-    result: dict[str, Any]
+    result: RunResult
 
     @property
     def seed(self) -> int:
@@ -63,17 +65,25 @@ class Result:
     @property
     def batch(self) -> tuple[Any, ...]:
         """Seconds are compared within it only."""
-        machine = self.result.get("machine") or {}
-        return self.group, machine.get("cpu"), machine.get("cores"), self.result.get("engine")
-
-    @property
-    def diverged(self) -> bool:
-        return self.result.get("final_accuracy") is None
+        machine = self.result.machine
+        return self.group, machine.get("cpu"), machine.get("cores"), self.result.engine
 
     @property
     def label(self) -> str:
         """For people: method and data set as configured."""
         return f"{self.config['algo']['name']} on {self.config['dataset']['name']}, seed {self.seed}"
+
+    def number(self, key: str) -> float | None:
+        return self.result.number(key)
+
+    def column(self, name: str) -> list[float]:
+        """A number per reporting round, NaN: not evaluated; megabytes are all bytes so far."""
+        if name == "round":
+            return [float(t) for t in range(1, self.result.rounds + 1)]
+        if name == "megabytes":
+            ways = (self.column(way) for way in ("bytes_up", "bytes_down", "bytes_peer"))
+            return [sum(values) / MB for values in zip(*ways, strict=True)]
+        return [math.nan if value is None else value for value in self.rows[name]]
 
 
 def shaping(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,16 +92,17 @@ def shaping(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def name_of(config: Mapping[str, Any]) -> str:
-    text = json.dumps(shaping(config), sort_keys=True, separators=(",", ":"))
+    """The same for ever: a key that came later counts only where it is not at its default."""
+    text = json.dumps(versions.first_form(shaping(config)), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 
 
-def from_run(run: Run, plan: Iterable[Planned]) -> Result:
+def from_run(run: Run, plan: Iterable[Planned]) -> CommittedRun:
     """A checked run (leaderboards.add) as what is kept of it."""
     assert run.result is not None
     rows = {name: [_short(row[name]) for row in run.rows] for name in COLUMNS}
     config = run.config
-    return Result(
+    return CommittedRun(
         name=name_of(config),
         config=shaping(config),
         engine=dict(config["engine"]),
@@ -104,48 +115,48 @@ def from_run(run: Run, plan: Iterable[Planned]) -> Result:
     )
 
 
-def write(result: Result, folder: Path) -> Path:
+def write(run: CommittedRun, folder: Path) -> Path:
     """One key a line at the top, a column a line in rows, so that a diff shows what moved."""
-    top = {"format": FORMAT, **asdict(result)}
+    top = {"format": versions.FORMAT, **asdict(run), "result": run.result.to_dict()}
     rows = top.pop("rows")
     lines = [f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in top.items()]
     columns = ",\n".join(f"    {json.dumps(key)}: {_list(values)}" for key, values in rows.items())
     lines.append(f'  "rows": {{\n{columns}\n  }}')
-    path = folder / f"{result.name}.json"
+    path = folder / f"{run.name}.json"
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(path, "{\n" + ",\n".join(lines) + "\n}\n")
     return path
 
 
-def read(path: Path) -> Result:
+def read(path: Path) -> CommittedRun:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise UserError(f"{path} is not readable JSON; python -m leaderboards add writes it.") from None
     try:
-        if data.pop("format") != FORMAT:
-            raise UserError(f"{path} has another format than {FORMAT}: add its run again.")
+        keys = {"format": data.pop("format"), "engine": data.pop("engine"), **data.pop("config")}
+        config = versions.upgraded(keys, versions.CONFIG, path)
+        engine, result = config.pop("engine"), RunResult.from_dict(data.pop("result"), path)
         plan = tuple(_planned(item) for item in data.pop("plan"))
-        result = Result(**data, plan=plan)
-        right = name_of(result.config)
-        lengths = {len(result.rows[name]) for name in COLUMNS}
-        rounds = result.result["rounds"]
+        run = CommittedRun(**data, config=config, engine=engine, result=result, plan=plan)
+        right = name_of(config)
+        lengths = {len(run.rows[name]) for name in COLUMNS}
     except (KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path} does not hold a result ({error}); python -m leaderboards add writes it.") from None
-    if path.stem != right or result.name != right:
+    if path.stem != right or run.name != right:
         raise UserError(f"{path} should be named {right}.json, after its config: it was edited or renamed.")
-    if lengths != {rounds}:
-        raise UserError(f"{path} has columns of {sorted(lengths)} rounds, its result {rounds}.")
-    return result
+    if lengths != {result.rounds}:
+        raise UserError(f"{path} has columns of {sorted(lengths)} rounds, its result {result.rounds}.")
+    return run
 
 
-def load(folder: Path = FOLDER) -> tuple[Result, ...]:
+def load(folder: Path = FOLDER) -> tuple[CommittedRun, ...]:
     """Every result in the folder, by name."""
     return tuple(read(path) for path in sorted(folder.glob("*.json")))
 
 
 @cache
-def committed() -> tuple[Result, ...]:
+def committed() -> tuple[CommittedRun, ...]:
     return load()
 
 

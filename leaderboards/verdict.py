@@ -14,7 +14,7 @@ from leaderboards.ledger import SLACK, Claim, load
 from leaderboards.measure import Measured, Shelf, measure, ordering
 from leaderboards.papers import special
 from leaderboards.reading import higher
-from leaderboards.results import Result
+from leaderboards.results import CommittedRun
 
 EXACT, REPRODUCED, DIRECTION = "exact", "reproduced", "direction only"
 CONTRADICTED, NOT_CONFIRMED = "contradicted", "not confirmed"
@@ -40,7 +40,7 @@ class Verdict:
     deviations: tuple[str, ...] = ()
     values: tuple[tuple[int, float], ...] = ()  # (seed, number), infinity is never
     ratio: float | None = None  # the claimed number as a ratio to its yardstick, where that is what is measured
-    results: tuple[Result, ...] = ()
+    results: tuple[CommittedRun, ...] = ()
 
     @property
     def id(self) -> str:
@@ -62,7 +62,7 @@ def all_verdicts() -> list[Verdict]:
     return verdicts(load())
 
 
-def verdicts(claims: Sequence[Claim], found: Sequence[Result] | None = None) -> list[Verdict]:
+def verdicts(claims: Sequence[Claim], found: Sequence[CommittedRun] | None = None) -> list[Verdict]:
     book, shelf = Book(load()), Shelf(results.committed() if found is None else found)
     return [verdict(claim, book, shelf) for claim in claims]
 
@@ -154,14 +154,14 @@ def _orderings(claim: Claim, shelf: Shelf, values: Sequence[float]) -> tuple[str
         ours = judge.relation([value - neutral for value in values], allowed, more)
         return printed, ours, f"claimed: {printed} than without; ours: {ours}"
     other = rivals.rival(claim)
-    pair = ordering(claim, shelf)
+    pairs = ordering(claim, shelf)
     if other is None:
         return None, UNCLEAR, "the paper prints nothing to compare it with"
     printed = judge.printed_relation(claim, other, more)
-    if pair is None:
+    if not pairs:
         return printed, UNCLEAR, f"claimed: {_than(printed, other)}; {other.method} is not run on the same seeds"
-    ours = judge.paired_relation(claim, zip(pair[0].values(), pair[1].values(), strict=True), more)
-    words = f"claimed: {_than(printed, other)}; ours, {len(pair[0])} paired seeds: {_than(ours, other)}"
+    ours = judge.paired_relation(claim, pairs, more)
+    words = f"claimed: {_than(printed, other)}; ours, {len(pairs)} paired seeds: {_than(ours, other)}"
     return printed, ours, words
 
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from bench.errors import Parser, UserError, guarded
+from bench.output.result import RunResult
 from sweeps.worker import Options, TrialTask, TrialWorker
 
 NAME, SETTING = "fedagg/fig12", "dist=IID;alpha=0.1"
 
 
-def nothing(task: TrialTask) -> Mapping[str, Any]:
+def nothing(task: TrialTask) -> RunResult:
     """A run without training, with all that a run tells its sweep."""
     task.on_record(Path(task.out))
-    return {"final_accuracy": 0.5, "best_accuracy": 0.5, "rounds_to_target": None, "target": 0.6}
+    return RunResult(id="", rounds=0, final_accuracy=0.5, best_accuracy=0.5, rounds_to_target=None, target=0.6)
 
 
 def measure(trials: int, storage: str, out: str) -> float:

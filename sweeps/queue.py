@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
 from optuna.trial import FrozenTrial, TrialState
 
 from bench.errors import UserError
+from bench.output.result import RunResult
 from sweeps.plan import GOALS, Sweep, pairs, texts_by_key
 from sweeps.storage import Storage
 
@@ -184,10 +183,10 @@ def _begun(study: optuna.Study) -> int:
     return sum(t.state not in (TrialState.WAITING, TrialState.FAIL) for t in study.get_trials(deepcopy=False))
 
 
-def value(goal: str, result: Mapping[str, Any]) -> float:
+def value(goal: str, result: RunResult) -> float:
     """What Optuna compares: never reached, and diverged, are worse than any number."""
-    number = None if result.get("diverged") else result[goal]
-    if number is None or math.isnan(number):
+    number = None if result.has_diverged else result.number(goal)
+    if number is None:
         return float("inf") if GOALS[goal] == "minimize" else float("-inf")
     return float(number)
 

@@ -9,11 +9,11 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState
 
 from bench.metrics import PLUS_MINUS
+from bench.output.result import RunResult
 from bench.output.seeds import SeedRuns, target_text
 from sweeps.plan import GOALS, PlannedRun, Sweep
 from sweeps.queue import ERROR, JOB, RESULT
@@ -26,19 +26,14 @@ GOAL_WORDS = {
 
 
 @dataclass(frozen=True)
-class KeptResult:
-    """What the database has of a run's result."""
+class SweepResult:
+    """A run's result as a sweep counts it."""
 
-    content: Mapping[str, Any]
+    outcome: RunResult
 
     def number(self, key: str) -> float | None:
         """Whatever a run measured before it diverged counts as never."""
-        value: float | None = self.content.get(key)
-        return None if self.diverged and key != "target" else value
-
-    @property
-    def diverged(self) -> bool:
-        return bool(self.content.get("diverged"))
+        return None if self.outcome.has_diverged and key != "target" else self.outcome.number(key)
 
 
 @dataclass(frozen=True)
@@ -46,17 +41,18 @@ class BestConfiguration:
     """One cell: its best configuration, over the seeds that are finished."""
 
     label: tuple[str, str, str]
-    runs: SeedRuns[KeptResult]  # labelled by what tells it from the cell's other configurations
+    runs: SeedRuns[SweepResult]  # labelled by what tells it from the cell's other configurations
     tried: int  # configurations with a result
     planned: int
 
 
-def by_job(trials: Iterable[FrozenTrial]) -> dict[str, KeptResult]:
+def by_job(trials: Iterable[FrozenTrial]) -> dict[str, SweepResult]:
     """The result of every finished job."""
-    return {t.user_attrs[JOB]: KeptResult(t.user_attrs[RESULT]) for t in trials if t.state == TrialState.COMPLETE}
+    done = {t.user_attrs[JOB]: t.user_attrs[RESULT] for t in trials if t.state == TrialState.COMPLETE}
+    return {job: SweepResult(RunResult.from_dict(kept, "The sweep's database")) for job, kept in done.items()}
 
 
-def rows(sweep: Sweep, finished: Mapping[str, KeptResult]) -> list[BestConfiguration]:
+def rows(sweep: Sweep, finished: Mapping[str, SweepResult]) -> list[BestConfiguration]:
     """One per cell that has a result, in the order of the sweep."""
     found = []
     for label, grid in sweep.grids.items():
@@ -69,8 +65,8 @@ def rows(sweep: Sweep, finished: Mapping[str, KeptResult]) -> list[BestConfigura
 
 
 def _finished(
-    run: PlannedRun, seeds: Iterable[int], finished: Mapping[str, KeptResult], common: Collection[str] = ()
-) -> SeedRuns[KeptResult]:
+    run: PlannedRun, seeds: Iterable[int], finished: Mapping[str, SweepResult], common: Collection[str] = ()
+) -> SeedRuns[SweepResult]:
     jobs = {seed: shlex.join(run.words(seed)) for seed in seeds}
     parameters = " ".join(word for word in run.overrides if word not in common) or "-"
     return SeedRuns(parameters, {seed: finished[job] for seed, job in jobs.items() if job in finished})
@@ -91,7 +87,7 @@ def lines_of(cells: Sequence[Sequence[str]]) -> list[str]:
     return [text[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *text[1:]]
 
 
-def table_csv(sweep: Sweep, finished: Mapping[str, KeptResult]) -> str:
+def table_csv(sweep: Sweep, finished: Mapping[str, SweepResult]) -> str:
     """Every finished run of every cell, for other programs."""
     keys = ("final_accuracy", "best_accuracy", "rounds_to_target", "seconds_per_round", "id")
     buffer = io.StringIO()
@@ -99,8 +95,9 @@ def table_csv(sweep: Sweep, finished: Mapping[str, KeptResult]) -> str:
     writer.writerow(["method", "dataset", "setting", "seed", *keys, "diverged", "command"])
     for run in sweep.runs:
         for seed, result in _finished(run, sweep.seeds, finished).by_seed.items():
-            values = ["never" if result.content.get(key) is None else result.content[key] for key in keys]
-            writer.writerow([*run.label, seed, *values, result.diverged, run.command(seed)])
+            kept = result.outcome.to_dict()
+            values = ["never" if kept[key] is None else kept[key] for key in keys]
+            writer.writerow([*run.label, seed, *values, result.outcome.has_diverged, run.command(seed)])
     return buffer.getvalue()
 
 
@@ -114,12 +111,12 @@ def failures(sweep: Sweep, trials: Sequence[FrozenTrial]) -> list[str]:
     return [f"{n} x {why}\n    first: python bench.py {first[why]}" for why, n in Counter(reasons).most_common()]
 
 
-def _rank(goal: str, runs: SeedRuns[KeptResult]) -> tuple[float, ...]:
+def _rank(goal: str, runs: SeedRuns[SweepResult]) -> tuple[float, ...]:
     """Smaller is better: seeds without a number, then the mean, then accuracy where rounds are equal."""
     numbers = runs.numbers(goal)
     sign = 1 if GOALS[goal] == "minimize" else -1
     mean = sign * numbers.known.mean if numbers.missed < len(runs) else math.inf
-    return numbers.missed / len(runs), mean, -runs.each(lambda run: run.content["best_accuracy"] or 0.0).mean
+    return numbers.missed / len(runs), mean, -runs.each(lambda run: run.outcome.best_accuracy or 0.0).mean
 
 
 def _cells(row: BestConfiguration) -> list[str]:

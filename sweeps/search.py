@@ -18,7 +18,6 @@ import optuna
 from optuna.distributions import FloatDistribution
 from optuna.trial import TrialState
 
-from bench.prepare import compose
 from sweeps.plan import PlannedRun, Sweep, merged, pairs, texts_by_key
 from sweeps.queue import JOB, QueueState, TrialQueue
 from sweeps.storage import Storage
@@ -155,4 +154,6 @@ def _around(values: list[float], factor: float) -> FloatDistribution:
 @cache
 def _rate(words: tuple[str, ...]) -> float:
     """The local rate where nothing else is said."""
+    from bench.prepare import compose
+
     return float(compose.config(words)["lr"])

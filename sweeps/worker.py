@@ -19,18 +19,13 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState
 
 from bench.errors import Diverged, guarded, of_machine
-from bench.prepare import compose
+from bench.output.result import RunResult
 from bench.record import read
 from sweeps.plan import command, find
 from sweeps.queue import ERROR, RECORD, RESULT, ClaimedTrial, GridQueue, TrialQueue, value
 from sweeps.search import SearchQueue
 from sweeps.storage import Storage, StorageAddress
 
-KEPT = (  # of a run's result, in the database: a record may lie on another machine
-    *("id", "final_accuracy", "best_accuracy", "rounds", "rounds_to_target", "target", "seconds_per_round"),
-    *("seconds_to_target", "virtual_seconds", "upload_bytes", "download_bytes", "peer_bytes", "gradient_evaluations"),
-    *("wall_seconds", "diverged", "git_revision", "engine"),
-)
 POLL_SECONDS = 2.0
 
 
@@ -70,12 +65,12 @@ class TrialTask:
     on_round: Callable[[int, float | None], None]
 
 
-Execute = Callable[[TrialTask], Mapping[str, Any]]  # a benchmark, or whatever is to be timed or tried in its place
+Execute = Callable[[TrialTask], RunResult]  # a benchmark, or whatever is to be timed or tried in its place
 
 
-def benchmark(task: TrialTask) -> Mapping[str, Any]:
+def benchmark(task: TrialTask) -> RunResult:
     """One run in this process; an earlier attempt whose record is here goes on where it stopped."""
-    from bench.prepare import registry
+    from bench.prepare import compose, registry
     from bench.run import run
 
     words, folder = task.claimed.words, task.claimed.record
@@ -137,7 +132,7 @@ class TrialWorker:
                 finally:
                     self.busy = False
             state = TrialState.COMPLETE
-            attributes = {RESULT: {key: result[key] for key in KEPT if key in result}}
+            attributes = {RESULT: result.to_dict()}  # a record may lie on another machine
         except KeyboardInterrupt:
             self.stopping, state = True, TrialState.WAITING
         except optuna.TrialPruned:
@@ -153,7 +148,7 @@ class TrialWorker:
         return TrialTask(claimed, self.options.out, self.queue.sweep.name, on_record, self.queue.watch(claimed.trial))
 
     def _tell(
-        self, trial: optuna.Trial, state: TrialState, attributes: Mapping[str, Any], result: Mapping[str, Any] | None
+        self, trial: optuna.Trial, state: TrialState, attributes: Mapping[str, Any], result: RunResult | None
     ) -> None:
         try:
             for key, content in attributes.items():

@@ -69,13 +69,17 @@ class RunResult:
             del found["diverged"]
         return {"format": versions.FORMAT, **found}
 
+    def flat(self) -> dict[str, Any]:
+        """What fits into one row of a table."""
+        return {name: value for name, value in self.to_dict().items() if not isinstance(value, dict | list)}
+
     def number(self, key: str) -> float | None:
         value: float | None = getattr(self, key)
         return None if value is None or math.isnan(value) else value
 
     @property
     def has_diverged(self) -> bool:
-        return self.final_accuracy is None
+        return self.final_accuracy is None or self.diverged is not None
 
 
 def plain(value: Any) -> Any:

@@ -49,7 +49,7 @@ class SeedNumbers:
     @property
     def mean(self) -> float:
         """NaN without a seed, infinite if one has no number."""
-        return mean_interval(self.values)[0] if self.by_seed else math.nan
+        return math.fsum(self.values) / len(self.by_seed) if self.by_seed else math.nan
 
     @property
     def half(self) -> float | None:
@@ -59,10 +59,13 @@ class SeedNumbers:
     def times(self, factor: float) -> SeedNumbers:
         return SeedNumbers({seed: factor * value for seed, value in self.by_seed.items()})
 
+    def common(self, other: SeedNumbers) -> dict[int, tuple[float, float]]:
+        """Both numbers, of the seeds that both have."""
+        return {s: (self.by_seed[s], other.by_seed[s]) for s in sorted(self.by_seed.keys() & other.by_seed.keys())}
+
     def paired(self, other: SeedNumbers, formula: Callable[[float, float], float]) -> SeedNumbers:
-        """Seed by seed, where both have one; a pair of which the formula makes NaN tells nothing."""
-        both = self.by_seed.keys() & other.by_seed.keys()
-        found = {seed: formula(self.by_seed[seed], other.by_seed[seed]) for seed in sorted(both)}
+        """Seed by seed; a pair of which the formula makes NaN tells nothing."""
+        found = {seed: formula(*pair) for seed, pair in self.common(other).items()}
         return SeedNumbers({seed: value for seed, value in found.items() if not math.isnan(value)})
 
     def text(self, form: str, missing: str = "never", half_form: str | None = None) -> str:

@@ -53,8 +53,7 @@ def finish(logger: WandbLogger | None, result: RunResult | None) -> None:
     if logger is None:
         return
     if result is not None:
-        found = result.to_dict()
-        row = {name: value for name, value in found.items() if not isinstance(value, dict | list)}
+        row = result.flat()
         logger.log_table("results", columns=list(row), data=[list(row.values())])
-        logger.experiment.summary.update(found)
+        logger.experiment.summary.update(result.to_dict())
     logger.experiment.finish(exit_code=0 if result is not None else 1)

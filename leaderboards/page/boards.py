@@ -7,43 +7,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.metrics import MB, mean_interval
+from bench.output.seeds import SeedRuns
 from leaderboards.page.layout import named
 from leaderboards.plans import SweepRun, every
-from leaderboards.results import Result
+from leaderboards.results import CommittedRun
 
 OTHER = "other settings"
-Numbers = list[float]
-
-
-@dataclass(frozen=True)
-class Line:
-    """The results of one run of a plan, one per seed."""
-
-    label: str
-    results: tuple[Result, ...]
-
-    def column(self, name: str) -> list[list[float | None]]:
-        """Per seed, as far as all seeds got; megabytes are all bytes so far."""
-        rounds = min(len(result.rows["test_accuracy"]) for result in self.results)
-        if name != "megabytes":
-            return [result.rows[name][:rounds] for result in self.results]
-        return [megabytes(result)[:rounds] for result in self.results]
-
-    def numbers(self, key: str) -> Numbers:
-        """Of the result, per seed; a number that is missing (diverged, never) is infinite."""
-        values = (result.result.get(key) for result in self.results)
-        return [math.inf if value is None else float(value) for value in values]
-
-    def at_target(self, name: str) -> Numbers:
-        """A column in the round that reaches the target, per seed; infinite: never."""
-        columns = self.column(name)
-        found = []
-        for result, column in zip(self.results, columns, strict=True):
-            reached = None if result.diverged else result.result["rounds_to_target"]
-            value = column[reached - 1] if reached is not None and reached <= len(column) else None
-            found.append(math.inf if value is None else value)
-        return found
 
 
 @dataclass(frozen=True)
@@ -55,7 +24,7 @@ class Board:
     source: str
     dataset: str
     setting: str
-    lines: tuple[Line, ...]
+    lines: tuple[SeedRuns[CommittedRun], ...]
 
     @property
     def title(self) -> str:
@@ -63,27 +32,20 @@ class Board:
 
     @property
     def target(self) -> float:
-        return float(self.lines[0].results[0].result["target"])
+        return self.lines[0].runs[0].result.target
 
     @property
     def scales(self) -> list[str]:
-        found = {
-            p.scale for line in self.lines for result in line.results for p in result.plan if p.sweep == self.sweep
-        }
+        found = {p.scale for line in self.lines for run in line.runs for p in run.plan if p.sweep == self.sweep}
         return sorted(found)
 
 
-def megabytes(result: Result) -> list[float | None]:
-    ways = (result.rows[name] for name in ("bytes_up", "bytes_down", "bytes_peer"))
-    return [sum(value or 0 for value in values) / MB for values in zip(*ways, strict=True)]
-
-
-def boards(results: Sequence[Result]) -> list[Board]:
+def boards(runs: Sequence[CommittedRun]) -> list[Board]:
     """A board per sweep, data set and setting; settings with one line only share one."""
-    found: dict[tuple[object, ...], dict[int, Result]] = defaultdict(dict)
-    for result in results:
-        for planned in result.plan:
-            found[planned.sweep, *planned.cell, planned.overrides].setdefault(result.seed, result)
+    found: dict[tuple[object, ...], dict[int, CommittedRun]] = defaultdict(dict)
+    for run in runs:
+        for planned in run.plan:
+            found[planned.sweep, *planned.cell, planned.overrides].setdefault(run.seed, run)
     groups: dict[tuple[str, str, str], list[SweepRun]] = defaultdict(list)
     for place in every():
         if place.key in found:
@@ -99,13 +61,12 @@ def boards(results: Sequence[Result]) -> list[Board]:
 def _board(
     key: tuple[str, str, str],
     places: Sequence[tuple[SweepRun, bool]],
-    found: dict[tuple[object, ...], dict[int, Result]],
+    found: dict[tuple[object, ...], dict[int, CommittedRun]],
 ) -> Board:
     labels = [_label(place, alone, [p for p, _ in places]) for place, alone in places]
-    lines: dict[str, Line] = {}
+    lines: dict[str, SeedRuns[CommittedRun]] = {}
     for (place, _), label in zip(places, labels, strict=True):
-        by_seed = found[place.key]
-        lines.setdefault(label, Line(label, tuple(by_seed[seed] for seed in sorted(by_seed))))
+        lines.setdefault(label, SeedRuns(label, found[place.key]))
     ordered = sorted(lines.values(), key=lambda line: -_accuracy(line))
     return Board(places[0][0].paper, key[0], places[0][0].sweep.source, key[1], key[2], tuple(ordered))
 
@@ -128,13 +89,13 @@ def _without_twins(found: Sequence[Board]) -> list[Board]:
     """Two sweeps may share all their runs (FedLGA's Tables V and VI, FedLC's points on a curve): shown once."""
     seen, kept = set(), []
     for board in found:
-        runs = frozenset(result.name for line in board.lines for result in line.results)
+        runs = frozenset(run.name for line in board.lines for run in line.runs)
         if (board.sweep.partition("/")[0], runs) not in seen:
             seen.add((board.sweep.partition("/")[0], runs))
             kept.append(board)
     return kept
 
 
-def _accuracy(line: Line) -> float:
-    values = [value for value in line.numbers("final_accuracy") if math.isfinite(value)]
-    return mean_interval(values)[0] if values else -math.inf
+def _accuracy(line: SeedRuns[CommittedRun]) -> float:
+    mean = line.numbers("final_accuracy").known.mean
+    return -math.inf if math.isnan(mean) else mean

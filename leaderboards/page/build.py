@@ -20,7 +20,7 @@ from leaderboards.page.boards import Board, boards
 from leaderboards.page.layout import Table, tables
 from leaderboards.page.measured import row
 from leaderboards.papers import Paper, papers
-from leaderboards.results import Result
+from leaderboards.results import CommittedRun
 from leaderboards.show import measured, printed
 from leaderboards.verdict import Verdict, verdicts
 
@@ -28,7 +28,7 @@ ASSETS = ("style.css", "site.js")
 COLUMNS = ("id", "claimed", "measured", "low", "high", "seeds", "scale", "verdict", "why", "deviations", "control")
 
 
-def build(out: Path, found: Sequence[Result] | None = None) -> str:
+def build(out: Path, found: Sequence[CommittedRun] | None = None) -> str:
     """Writes everything into `out` and says where; `found` are the results, by default the committed ones."""
     kept = results.committed() if found is None else tuple(found)
     judged, shelf, measured_boards = verdicts(load(), kept), Shelf(kept), boards(kept)

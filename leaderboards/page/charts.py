@@ -6,16 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.metrics import mean_interval
-from leaderboards.page.boards import Board, Line
+from bench.output.curves import AXES, DIFFERENT, Curve, columns, curve
+from leaderboards.page.boards import Board
 from leaderboards.page.html import Html, el, joined
 
 WIDTH, HEIGHT = 560, 320
 LEFT, RIGHT, TOP, BOTTOM = 46, 12, 12, 40
 POINTS = 150  # of a curve: more cannot be seen
-DIFFERENT = 1.05  # costs that differ less tell nothing
 COLOURS, DASHES = 8, ("", "6 3", "2 3", "8 3 2 3")
-AXES = {"round": "round", "virtual_seconds": "virtual time (s)", "megabytes": "traffic of all devices (MB)"}
 
 
 @dataclass(frozen=True)
@@ -39,23 +37,13 @@ class Frame:
         return "M" + "L".join(f"{self.px(x):.1f},{self.py(y):.1f}" for x, y in points)
 
 
-@dataclass(frozen=True)
-class Curve:
-    label: str
-    x: list[float]
-    mean: list[float]  # %
-    low: list[float]
-    high: list[float]
-    seeds: int
-
-
 def learning(board: Board, axis: str) -> Html:
     """Accuracy over rounds or virtual time: the mean, and a band from the lowest to the highest seed."""
-    found = [curve for line in board.lines if (curve := _curve(line, axis)) is not None]
+    found = [drawn for line in board.lines if (drawn := curve(line, axis, POINTS)) is not None]
     if not found:
         return Html("")
-    top = max(max(curve.high) for curve in found)
-    frame = Frame((0, max(curve.x[-1] for curve in found)), (0, min(100, 10 * math.ceil(top / 10 + 0.01))))
+    top = max(max(line.high) for line in found)
+    frame = Frame((0, max(line.x[-1] for line in found)), (0, min(100, 10 * math.ceil(top / 10 + 0.01))))
     target = 100 * board.target
     goal = [
         el(
@@ -63,20 +51,20 @@ def learning(board: Board, axis: str) -> Html:
         ),
         el("text", f"target {target:g} %", x=LEFT + 4, y=f"{frame.py(target) - 4:.1f}", class_="tick"),
     ]
-    drawn = [_drawn(curve, frame, number) for number, curve in enumerate(found)]
+    lines = [_drawn(line, frame, number) for number, line in enumerate(found)]
     title = f"Test accuracy over {AXES[axis]}: {board.title}"
-    return _picture(title, frame, AXES[axis], [goal if target <= frame.y[1] else None, drawn])
+    return _picture(title, frame, AXES[axis], [goal if target <= frame.y[1] else None, lines])
 
 
 def pareto(board: Board, cost: str) -> Html:
     """Final accuracy against what it cost; the line joins what nothing else beats in both."""
     points = []
     for number, line in enumerate(board.lines):
-        ends = [column[-1] for column in line.column(cost) if column and column[-1]]
-        values = [100 * v for v in line.numbers("final_accuracy") if math.isfinite(v)]
-        if ends and values:
-            x = mean_interval([v for v in ends if v is not None])[0]
-            points.append((x, mean_interval(values)[0], min(values), max(values), number, line.label))
+        ends = [column[-1] for column in columns(line, cost) if column and column[-1] > 0]
+        accuracy = line.numbers("final_accuracy").known.times(100)
+        if ends and (values := accuracy.values):
+            x = math.fsum(ends) / len(ends)
+            points.append((x, accuracy.mean, min(values), max(values), number, line.label))
     xs = [point[0] for point in points]
     if len(points) < 2 or max(xs) < DIFFERENT * min(xs):
         return Html("")
@@ -106,31 +94,10 @@ def legend(board: Board) -> Html:
         dash = DASHES[number // COLOURS % len(DASHES)]
         stroke = el("line", x1=1, x2=23, y1=6, y2=6, class_=f"line s{number % COLOURS}", stroke_dasharray=dash or None)
         sample = el("svg", stroke, width=24, height=12, aria_hidden="true")
-        count = f" ({len(line.results)})" if len(line.results) > 1 else ""
+        count = f" ({len(line)})" if len(line) > 1 else ""
         button = el("button", sample, line.label + count, type="button", aria_pressed="true", data_series=number)
         items.append(el("li", button))
     return el("ul", *items, class_="legend", aria_label="Lines; in brackets the number of seeds")
-
-
-def _curve(line: Line, axis: str) -> Curve | None:
-    accuracy = line.column("test_accuracy")
-    rounds = range(1, len(accuracy[0]) + 1)
-    xs = [list(map(float, rounds))] if axis == "round" else [[v or 0.0 for v in c] for c in line.column(axis)]
-    seen = [i for i in range(len(accuracy[0])) if all(column[i] is not None for column in accuracy)]
-    if not seen:
-        return None
-    step = max(1, math.ceil(len(seen) / POINTS))
-    kept = sorted({*seen[::step], seen[-1]})
-    columns = [[100 * (column[i] or 0.0) for i in kept] for column in accuracy]
-    together = list(zip(*columns, strict=True))
-    return Curve(
-        line.label,
-        [math.fsum(x[i] for x in xs) / len(xs) for i in kept],
-        [math.fsum(values) / len(values) for values in together],
-        [min(values) for values in together],
-        [max(values) for values in together],
-        len(accuracy),
-    )
 
 
 def _drawn(curve: Curve, frame: Frame, number: int) -> Html:

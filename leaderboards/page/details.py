@@ -9,7 +9,7 @@ from leaderboards.controls import controls
 from leaderboards.measure import Shelf
 from leaderboards.page.html import Html, el
 from leaderboards.page.layout import dataset, method, metric
-from leaderboards.results import Result
+from leaderboards.results import CommittedRun
 from leaderboards.show import measured, printed
 from leaderboards.verdict import Verdict
 
@@ -80,21 +80,21 @@ def _runs(v: Verdict) -> Html | None:
     head = el(
         "tr", *(el("th", name, scope="col") for name in ("Run", "Seed", "Final", "Best", "Rounds to target", "Commit"))
     )
-    rows = [_run(result) for result in v.results]
+    rows = [_run(run) for run in v.results]
     table = el("table", el("thead", head), el("tbody", *rows), class_="plain")
     return el("div", el("h4", "Runs"), el("div", table, class_="scroll", tabindex="0", role="group", aria_label="Runs"))
 
 
-def _run(result: Result) -> Html:
-    outcome, reached = result.result, result.result["rounds_to_target"]
+def _run(run: CommittedRun) -> Html:
+    result, reached = run.result, run.result.rounds_to_target
     return el(
         "tr",
-        el("th", result.config["algo"]["name"], " ", el("code", f"results/{result.name}.json"), scope="row"),
-        el("td", result.seed),
-        el("td", _percent(outcome["final_accuracy"])),
-        el("td", _percent(outcome["best_accuracy"])),
+        el("th", run.config["algo"]["name"], " ", el("code", f"results/{run.name}.json"), scope="row"),
+        el("td", run.seed),
+        el("td", _percent(result.final_accuracy)),
+        el("td", _percent(result.best_accuracy)),
         el("td", "never" if reached is None else reached),
-        el("td", el("code", str(outcome["git_revision"])[:10])),
+        el("td", el("code", str(result.git_revision)[:10])),
     )
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from bench.metrics import interval_text, mean_interval, missed_text
+from bench.output.curves import pace_differs
+from bench.output.seeds import SeedNumbers, SeedRuns
 from leaderboards.page import charts
-from leaderboards.page.boards import Board, Line
+from leaderboards.page.boards import Board
 from leaderboards.page.frame import scroll, sortable
 from leaderboards.page.html import Html, el
+from leaderboards.results import CommittedRun
 
 
 def section(boards: Sequence[Board]) -> Html:
@@ -25,7 +27,7 @@ def section(boards: Sequence[Board]) -> Html:
 
 
 def _board(board: Board) -> Html:
-    axes = ["round", *(["virtual_seconds"] if _differ(board) else [])]
+    axes = ["round", *(["virtual_seconds"] if pace_differs(board.lines, "virtual_seconds") else [])]
     pictures = [charts.learning(board, axis) for axis in axes]
     pictures += [charts.pareto(board, cost) for cost in ("megabytes", "virtual_seconds")]
     figures = [el("figure", picture) for picture in pictures if picture]
@@ -40,15 +42,6 @@ def _board(board: Board) -> Html:
     )
 
 
-def _differ(board: Board) -> bool:
-    """Does a round take the methods different virtual times?"""
-    paces = []
-    for line in board.lines:
-        ends = [column[-1] / len(column) for column in line.column("virtual_seconds") if column and column[-1]]
-        paces += [mean_interval(ends)[0]] if ends else []
-    return bool(paces) and max(paces) > charts.DIFFERENT * min(paces)
-
-
 def costs(board: Board) -> Html:
     """Rounds, virtual seconds and bytes to the target."""
     goal = f"to {100 * board.target:g} %"
@@ -58,27 +51,33 @@ def costs(board: Board) -> Html:
     return scroll(table, f"Costs {goal}: {board.title}")
 
 
-def row(line: Line) -> list[tuple[str, float]]:
+def row(line: SeedRuns[CommittedRun]) -> list[tuple[str, float]]:
     """Text and number of each column after the name."""
-    reached = (None if r.diverged else r.result["rounds_to_target"] for r in line.results)
-    rounds = [math.inf if v is None else float(v) for v in reached]
-    seeds = len(line.results)
-    return [
-        (str(seeds), seeds),
-        _mean([100 * v for v in line.numbers("final_accuracy")], 2, "diverged"),
-        _mean([100 * v for v in line.numbers("best_accuracy")], 2, "diverged"),
-        _mean(rounds, 1),
-        _mean(line.at_target("virtual_seconds"), 1),
-        _mean(line.at_target("megabytes"), 0),
+    numbers = [
+        (line.numbers("final_accuracy").times(100), 2, "diverged"),
+        (line.numbers("best_accuracy").times(100), 2, "diverged"),
+        (line.each(_reached), 1, "never"),
+        (_at_target(line, "virtual_seconds"), 1, "never"),
+        (_at_target(line, "megabytes"), 0, "never"),
     ]
+    return [(str(len(line)), len(line)), *((n.text(f",.{digits}f", missing), n.mean) for n, digits, missing in numbers)]
 
 
-def _row(line: Line) -> Html:
+def _reached(run: CommittedRun) -> int | None:
+    return None if run.result.has_diverged else run.result.rounds_to_target
+
+
+def _at_target(line: SeedRuns[CommittedRun], name: str) -> SeedNumbers:
+    """A column in the round that reaches the target."""
+    rounds = min(run.result.rounds for run in line.runs)  # as far as all seeds got
+
+    def value(run: CommittedRun) -> float | None:
+        reached = _reached(run)
+        return run.column(name)[reached - 1] if reached is not None and reached <= rounds else None
+
+    return line.each(value)
+
+
+def _row(line: SeedRuns[CommittedRun]) -> Html:
     cells = [el("td", words, class_="n", data_sort="Infinity" if math.isinf(v) else v) for words, v in row(line)]
     return el("tr", el("th", line.label, scope="row"), *cells)
-
-
-def _mean(values: Sequence[float], digits: int, missing: str = "never") -> tuple[str, float]:
-    if missed := sum(map(math.isinf, values)):
-        return missed_text(missed, len(values), missing), math.inf
-    return interval_text(values, f",.{digits}f"), mean_interval(values)[0]

@@ -11,7 +11,7 @@ from leaderboards.page.frame import filter_form, page, scroll, sortable
 from leaderboards.page.html import Html, el, joined
 from leaderboards.page.layout import dataset, method, metric
 from leaderboards.papers import papers
-from leaderboards.results import Result
+from leaderboards.results import CommittedRun
 from leaderboards.show import measured
 from leaderboards.verdict import MEASURED, VERDICTS, Verdict
 
@@ -28,7 +28,7 @@ MEANINGS = {
 }
 
 
-def overview(found: Sequence[Verdict], runs: Sequence[Result]) -> str:
+def overview(found: Sequence[Verdict], runs: Sequence[CommittedRun]) -> str:
     counts = Counter((v.claim.paper, v.verdict) for v in found)
     judged = sum(v.verdict in MEASURED and bool(v.values) for v in found)
     three = sum(v.seeds >= 3 for v in found)
@@ -37,7 +37,7 @@ def overview(found: Sequence[Verdict], runs: Sequence[Result]) -> str:
         (judged, "measured by runs"),
         (three, "with three seeds or more"),
         (len(runs), "committed runs"),
-        (f"{sum(run.result.get('wall_seconds') or 0.0 for run in runs) / 3600:.1f}", "hours they took"),
+        (f"{sum(run.result.wall_seconds or 0.0 for run in runs) / 3600:.1f}", "hours they took"),
     ]
     tiles = [el("li", el("b", number), el("span", words)) for number, words in figures]
     rows = [_verdict_row(name, counts) for name in VERDICTS]

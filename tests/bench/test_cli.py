@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from made_result import made_result
 
 from bench.errors import UserError
 from bench.main import command
@@ -106,12 +107,13 @@ def test_a_multirun_ends_with_a_table_a_plot_and_how_to_go_on(
     runs: Runs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     drawn: list[Path] = []
-    done = [Run(Path("runs/a"), {}, [{"round": 1}], {}, "finished"), Run(Path("runs/b"), {}, [], None, "interrupted")]
+    done = [
+        Run(Path("runs/a"), {}, [{"round": 1}], made_result(), "finished"),
+        Run(Path("runs/b"), {}, [], None, "interrupted"),
+    ]
     monkeypatch.setattr("bench.main.read_all", lambda out, group: done)
-    tables = SimpleNamespace(leaderboard=lambda runs: f"a table of {len(runs)}")
-    monkeypatch.setitem(sys.modules, "leaderboards.tables", tables)
-    plots = SimpleNamespace(learning_curves=lambda runs, path: drawn.append(path))
-    monkeypatch.setitem(sys.modules, "leaderboards.plots", plots)
+    monkeypatch.setattr("bench.output.tables.leaderboard", lambda runs: f"a table of {len(runs)}")
+    monkeypatch.setattr("bench.output.curves.learning_curves", lambda runs, path: drawn.append(path))
     assert command(["-m", "seed=0,1"]) == 0
     out = capsys.readouterr().out
     assert "a table of 1" in out and str(drawn[0]) in out and drawn[0].parent == Path("runs")

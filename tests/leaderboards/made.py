@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bench.output.result import RunResult
 from leaderboards.plans import every
-from leaderboards.results import Planned, Result, name_of
+from leaderboards.results import CommittedRun, Planned, name_of
 
 MACHINE = {"cpu": "made up", "cores": 2, "system": "test"}
 
@@ -28,7 +29,7 @@ def result(
     differs: Mapping[str, tuple[Any, Any]] | None = None,
     group: str | None = "one batch",
     **changes: Any,
-) -> Result:
+) -> CommittedRun:
     """As if a run of this cell of a plan (its `point`-th) had had these accuracies; `pace`: virtual seconds a round."""
     places = [p for p in every() if (p.sweep.name, *p.run.label) == (sweep, method, dataset, setting)]
     run = places[point].run
@@ -37,7 +38,7 @@ def result(
     words = dict(word.split("=", 1) for word in run.overrides)
     config = {"algo": {"name": words["algo"]}, "dataset": {"name": words["dataset"]}, "seed": seed, "x": str(run)}
     seen = [a for a in accuracy if a is not None]
-    outcome = {
+    outcome: dict[str, Any] = {
         **{"id": f"made-{method}-{seed}", "rounds": rounds, "target": target, "rounds_to_target": reached},
         **{"final_accuracy": accuracy[-1], "best_accuracy": max(seen), "seconds_per_round": seconds},
         **{"seconds_to_target": None if reached is None else seconds * reached, "machine": MACHINE, "engine": "eager"},
@@ -52,8 +53,16 @@ def result(
         "bytes_peer": [0] * rounds,
     }
     planned = Planned(sweep, method, dataset, setting, run.overrides, scale, dict(differs or {}))
-    return Result(
-        name_of(config), config, {"name": "eager"}, group, "python bench.py", "2026-11-16", (planned,), rows, outcome
+    return CommittedRun(
+        name_of(config),
+        config,
+        {"name": "eager"},
+        group,
+        "python bench.py",
+        "2026-11-16",
+        (planned,),
+        rows,
+        RunResult(**outcome),
     )
 
 
@@ -64,7 +73,7 @@ def crossing(reached: int | None, rounds: int = 200, target: float = 0.65) -> li
 
 def table_vi(
     rounds: Mapping[str, Sequence[int | None]], tau_max: str = "0.8E", scale: str = "paper", **more: Any
-) -> list[Result]:
+) -> list[CommittedRun]:
     """FedLGA's Table VI on FMNIST: rounds to 65 % per method, one per seed."""
     setting = f"rho=0.5;tau_max={tau_max};E=5"
     return [

@@ -12,6 +12,9 @@ import yaml
 
 from bench import record
 from bench.errors import UserError
+from bench.output import versions
+from bench.output.result import RunResult
+from bench.output.versions import Added, Renamed
 from bench.prepare import compose
 from bench.record import Record
 from leaderboards import __main__ as command
@@ -42,7 +45,7 @@ def finished(tmp_path, monkeypatch):
             **{"data": {"source": "Debian dataset-fashion-mnist", "classes": 10}, "weights_sha256": "w"},
             **{"git_revision": REVISION, "scale": config["scale"]},
         }
-        writer.finish(outcome | changes)
+        writer.finish(RunResult(**outcome | changes))
         writer.close()
         return writer.folder
 
@@ -74,6 +77,30 @@ def test_the_name_depends_on_what_shapes_training_and_on_nothing_else(finished):
     ]
     assert names[0] == names[1] == names[2]
     assert len({*names}) == 4
+
+
+def test_a_key_that_comes_later_changes_no_name_unless_it_is_set(finished, tmp_path, monkeypatch):
+    [(kept, _)] = add([finished(*TABLE_V)], tmp_path / "results")
+    later = (
+        Added(3, "devices.jitter", 0.0),
+        Added(3, "server.rule", None),
+        Renamed(3, "weighting", "uniform", "equal"),
+    )
+    monkeypatch.setattr(versions, "CONFIG", (*versions.CONFIG, *later))
+    monkeypatch.setattr(versions, "FORMAT", 3)
+    [read] = results.load(tmp_path / "results")
+    assert read.config["devices"]["jitter"] == 0.0 and read.config["weighting"] == "equal"
+    assert results.name_of(read.config) == read.name == kept.name
+    shaky = {**read.config, "devices": {**read.config["devices"], "jitter": 0.1}}
+    assert results.name_of(shaky) not in (kept.name, results.name_of({**shaky, "seed": 8}))
+
+
+def test_the_result_of_a_newer_version_is_refused(finished, tmp_path):
+    [(kept, _)] = add([finished(*TABLE_V)], tmp_path / "results")
+    path = tmp_path / "results" / f"{kept.name}.json"
+    path.write_text(path.read_text().replace(f'"format": {versions.FORMAT},', '"format": 99,', 1))
+    with pytest.raises(UserError, match="written by a newer version of fedbench"):
+        results.load(tmp_path / "results")
 
 
 def test_tables_v_and_vi_of_fedlga_share_their_runs(finished, tmp_path):
@@ -200,6 +227,7 @@ def test_the_verb_says_what_was_added(finished, tmp_path, monkeypatch, capsys):
 
 
 def test_committed_results_are_readable_and_real():
+    assert len(results.committed()) >= 296  # by their names of format 1
     for result in results.committed():
         assert "dirty" not in result.result.git_revision
         assert "synthetic" not in result.result.data["source"].lower()

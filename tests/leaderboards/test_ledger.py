@@ -134,7 +134,7 @@ def test_a_paper_with_a_mistake_gets_one_sentence(house, claims, protocol, reaso
 
 ROOT = Path(__file__).parents[2]
 # commands shown to people, a sweep to try things with, what an algorithm costs
-EXAMPLES = {"bench/prepare/help.py", "bench/prepare/partition_plot.py", "sweeps/__main__.py", "sweeps/overhead.py"}
+EXAMPLES = {"bench/prepare/help.py", "bench/commands/partition.py", "sweeps/__main__.py", "sweeps/overhead.py"}
 PACKAGES = ("bench", "datamodules", "leaderboards", "sweeps")
 METHODS = {"sweeps/estimate.py"}
 

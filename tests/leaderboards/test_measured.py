@@ -135,14 +135,13 @@ def test_the_best_point_of_a_grid_counts_and_is_said_to_be_one():
 
 
 def test_a_diverged_run_never_reaches_its_target_whatever_it_touched_before():
-    [bad] = made.table_vi({"fedavg": [60]})
-    bad.result.final_accuracy = None
+    [bad] = made.table_vi({"fedavg": [60]}, final_accuracy=None)
     assert (rounds("fedavg", [bad]).measured, rounds("fedavg", [bad]).missed) == (None, 1)
 
 
 def test_a_diverged_run_counts_as_chance():
-    [bad] = accuracies("fedagg", [0.9])
-    bad.result.final_accuracy = None
+    [good] = accuracies("fedagg", [0.9])
+    bad = replace(good, result=replace(good.result, final_accuracy=None))
     v = accuracy("fedagg", [bad])
     assert v.measured == pytest.approx(10)
     assert v.deviations == ("seed 0 diverged",)

@@ -12,6 +12,7 @@ from html.parser import HTMLParser
 import made
 import pytest
 
+from bench.output import curves
 from leaderboards import __main__ as command
 from leaderboards import own, results
 from leaderboards.ledger import load
@@ -123,9 +124,8 @@ def test_text_is_escaped_everywhere(site):
 
 def test_names_that_users_give_are_escaped_in_charts_and_details(tmp_path, monkeypatch):
     monkeypatch.setattr(own, "layers", lambda protocol: TABLE_3)
-    runs = made.table_vi({"fedavg": [3, 4], "fedlga": [2, 3]})
+    runs = made.table_vi({"fedavg": [3, 4], "fedlga": [2, 3]}, git_revision=EVIL)
     for run in runs:
-        run.result.git_revision = EVIL
         run.config["algo"]["name"] = EVIL
         run.plan[0].differs[EVIL] = (1, 2)
     build(tmp_path, runs)
@@ -155,13 +155,13 @@ def test_markdown_and_csv_say_the_same(site):
 def test_a_curve_is_the_mean_and_its_band_the_lowest_and_highest_seed(found):
     board = next(b for b in boards(found) if len(b.lines) == 3)
     line = next(line for line in board.lines if line.label == "FedAvg")
-    curve = charts._curve(line, "round")
+    curve = curves.curve(line, "round", charts.POINTS)
     at = curve.x.index(115) if 115 in curve.x else min(range(len(curve.x)), key=lambda i: abs(curve.x[i] - 115))
     expected = [66 if curve.x[at] >= n else 30 for n in (114, 116, 118)]
     assert curve.mean[at] == pytest.approx(sum(expected) / 3)
     assert (curve.low[at], curve.high[at]) == pytest.approx((min(expected), max(expected)))
     assert curve.x[-1] == 200 and len(curve.x) <= charts.POINTS + 1
-    seconds = charts._curve(line, "virtual_seconds")
+    seconds = curves.curve(line, "virtual_seconds", charts.POINTS)
     assert seconds.x[-1] == 400
 
 
@@ -171,7 +171,7 @@ def test_a_diverged_run_is_shown_as_one(tmp_path, monkeypatch):
     none = {name: [] for name in runs[0].rows}
     facts = {"final_accuracy": None, "best_accuracy": None, "rounds": 0, "rounds_to_target": None}
     runs.append(replace(runs[2], name="early", config={**runs[2].config, "seed": 1}, rows=none))
-    runs[3] = replace(runs[3], result={**runs[2].result, **facts})
+    runs[3] = replace(runs[3], result=replace(runs[2].result, **facts))
     build(tmp_path, runs)
     lines = (tmp_path / "runs.csv").read_text().splitlines()
     [line] = [line for line in lines if ",FedLGA,2," in line]

@@ -11,6 +11,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from made_result import made_result
 from optuna.trial import TrialState
 
 from bench.errors import UserError
@@ -139,8 +140,7 @@ def fake(task):
     parameter = float(words.get("algo.mu", words.get("lr", 0)))
     reached = None if parameter == 0.0025 else round(10 / parameter) + int(words["seed"])
     accuracy = 0.5 + parameter / 10
-    kept = {"final_accuracy": accuracy, "best_accuracy": accuracy, "rounds_to_target": reached, "target": 0.65}
-    return kept | {"seconds_per_round": 0.1, "id": "x"}
+    return made_result(final_accuracy=accuracy, rounds_to_target=reached, target=0.65, seconds_per_round=0.1)
 
 
 def finished(*keys):
@@ -164,7 +164,8 @@ def test_a_method_is_not_better_for_missing_the_target():
     assert rows == []
 
     def rank(*contents):
-        return results._rank("rounds_to_target", SeedRuns("", dict(enumerate(map(results.KeptResult, contents)))))
+        kept = [results.SweepResult(made_result(**content)) for content in contents]
+        return results._rank("rounds_to_target", SeedRuns("", dict(enumerate(kept))))
 
     never, late = {"rounds_to_target": None, "best_accuracy": 0.9}, {"rounds_to_target": 500, "best_accuracy": 0.1}
     assert rank(late) < rank(never)

@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from made_result import made_result
 from optuna.trial import TrialState
 
 from bench.errors import UserError
@@ -25,6 +26,7 @@ SCRIPT = """
 import os, sys, time
 from pathlib import Path
 from threading import Thread
+from bench.output.result import RunResult
 from sweeps.worker import Options, TrialWorker
 
 me, options = sys.argv[1], Options.loaded(sys.argv[2])
@@ -37,7 +39,7 @@ def execute(task):
         Path("hangs").write_text(job)
         time.sleep(600)
     time.sleep(0.05)
-    return {"final_accuracy": 0.5, "best_accuracy": 0.6, "rounds_to_target": None, "target": 0.4}
+    return RunResult(id="x", rounds=9, final_accuracy=0.5, best_accuracy=0.6, rounds_to_target=None, target=0.4)
 
 sys.exit(TrialWorker(options, execute).work())
 """
@@ -104,7 +106,7 @@ def test_workers_that_ask_at_the_same_time_never_get_the_same_trial(database):
 
 
 def fake(**result):
-    given = {"final_accuracy": 0.5, "best_accuracy": 0.6, "rounds_to_target": 7, "target": 0.4, **result}
+    given = made_result(**{"best_accuracy": 0.6, "rounds_to_target": 7, "target": 0.4, **result})
     return lambda task: given
 
 
@@ -117,7 +119,7 @@ def test_the_grid_is_enqueued_in_its_order_and_in_blocks(sqlite):
     worker = TrialWorker(options(sqlite, [f"seed={','.join(map(str, range(12)))}"]), fake())
     claimed = worker.queue.claim()
     assert len(worker.queue.trials()) == BLOCK
-    worker._tell(claimed.trial, TrialState.COMPLETE, {RESULT: {}}, {"final_accuracy": 0.5})
+    worker._tell(claimed.trial, TrialState.COMPLETE, {RESULT: {}}, made_result())
     assert worker.work() == 0
     jobs = [shlex.join(job) for job in worker.queue.sweep.jobs]
     assert [trial.user_attrs[JOB] for trial in worker.queue.trials()] == jobs and len(jobs) == 24
@@ -190,7 +192,7 @@ def test_a_worker_that_was_given_up_does_not_overwrite_the_retry(sqlite, capsys)
     worker = TrialWorker(options(sqlite, ["seed=0"]), fake())
     claimed = worker.queue.claim()
     claimed.trial.study.tell(claimed.trial.number, state=TrialState.FAIL)
-    worker._tell(claimed.trial, TrialState.COMPLETE, {RESULT: {}}, {"final_accuracy": 0.5})
+    worker._tell(claimed.trial, TrialState.COMPLETE, {RESULT: {}}, made_result())
     assert worker.queue.trials()[0].state == TrialState.FAIL
     assert "another worker" in capsys.readouterr().out
 

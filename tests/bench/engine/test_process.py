@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from algorithms.base import Algorithm, LocalRule
-from bench import replay
+from bench.commands import replay
 from bench.engine.pool import cut
 from bench.engine.shared import Arena
 from bench.errors import UserError

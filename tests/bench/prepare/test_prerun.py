@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from bench import replay
+from bench.commands import replay
 from bench.errors import UserError
 from bench.prepare import compose, prerun
 from bench.prepare.assemble import build

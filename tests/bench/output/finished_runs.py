@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+from made_result import made_result
+
 from bench.record import Run
 
 
-def make(algo="fedavg", seed=0, accuracy=0.9, reached=5, rounds=4, status="finished", **changes):
+def make(algo="fedavg", seed=0, accuracy=0.9, reached=5, rounds=4, status="finished", peer_bytes=0, **changes):
     fields = changes.pop("algo_fields", {})
     config = {
         **{"created": changes.pop("created", "2026-11-16T10:00:00+00:00"), "group": None, "command": "x"},
@@ -21,10 +23,16 @@ def make(algo="fedavg", seed=0, accuracy=0.9, reached=5, rounds=4, status="finis
         }
         for t in range(1, rounds + 1)
     ]
-    result = {
-        **{"final_accuracy": accuracy, "best_accuracy": accuracy + 0.01, "target": 0.85, "rounds_to_target": reached},
-        **{"seconds_per_round": 0.25, "virtual_seconds": 8.0},
-        **{"upload_bytes": 3 * 2**20, "download_bytes": 2**20, "peer_bytes": 0},
-    }
+    result = made_result(
+        final_accuracy=accuracy,
+        best_accuracy=accuracy + 0.01,
+        target=0.85,
+        rounds_to_target=reached,
+        seconds_per_round=0.25,
+        virtual_seconds=8.0,
+        upload_bytes=3 * 2**20,
+        download_bytes=2**20,
+        peer_bytes=peer_bytes,
+    )
     identity = Path(f"{algo}-{seed}-{accuracy}-{config['created']}-{sorted(fields.items())}")
     return Run(identity, config, rows, result if status == "finished" else None, status)

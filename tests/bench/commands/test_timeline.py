@@ -4,9 +4,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from bench.__main__ import main
+from bench.commands import timeline
+from bench.commands.timeline import SHOWN, _aggregations, chosen, until
 from bench.main import command
-from bench.output import timeline
-from bench.output.timeline import SHOWN, Log, _aggregations, chosen, until
+from bench.output.timeline import Log
 from bench.record import read_all
 
 

@@ -4,8 +4,8 @@ import sys
 from finished_runs import make
 
 from bench.metrics import mean_interval
+from bench.output.tables import compared, leaderboard
 from bench.record import Record
-from leaderboards.tables import group, leaderboard
 
 
 def row_of(table, name):
@@ -46,15 +46,15 @@ def test_missed_targets_are_never_with_the_number_of_seeds():
 def test_rows_are_named_by_what_varies():
     runs = [make("fedprox", algo_fields={"mu": mu}, lr=lr) for mu in (0.1, 1.0) for lr in (0.1, 0.01)]
     runs.append(make("fedasync", algo_fields={"mu": 7.0}))
-    names = [entry.name for g in group(runs) for entry in g.entries]
+    names = [method.label for found in compared(runs) for method in found.methods]
     expected = [f"fedprox mu={mu} lr={lr}" for mu in (0.1, 1.0) for lr in (0.1, 0.01)]
     assert sorted(names) == sorted([*expected, "fedasync lr=0.1"])
 
 
 def test_partitions_that_differ_are_told_apart():
     runs = [make(), make(partition={"name": "classes", "per_client": 2})]
-    (g,) = group(runs)
-    assert {entry.name for entry in g.entries} == {"fedavg partition=dirichlet", "fedavg partition=classes"}
+    (g,) = compared(runs)
+    assert {method.label for method in g.methods} == {"fedavg partition=dirichlet", "fedavg partition=classes"}
     assert "dirichlet" not in g.title
 
 
@@ -82,8 +82,7 @@ def test_unfinished_runs_are_counted_not_shown():
 
 
 def test_peer_traffic_has_a_column_when_there_is_some():
-    run = make()
-    run.result.peer_bytes = 5 * 2**20
+    run = make(peer_bytes=5 * 2**20)
     assert "MB peer" in leaderboard([run]) and row_of(leaderboard([run]), "fedavg").split()[-1] == "5.0"
 
 
@@ -117,6 +116,6 @@ def test_no_runs_is_one_sentence(tmp_path):
     assert done.stderr.startswith("error: There are no runs in") and done.stderr.count("\n") == 1
 
 
-def test_leaderboards_do_not_import_torch():
-    code = "import sys, leaderboards.tables, leaderboards.plots; sys.exit('torch' in sys.modules)"
+def test_tables_and_curves_do_not_import_torch():
+    code = "import sys, bench.output.tables, bench.output.curves; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

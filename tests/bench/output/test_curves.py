@@ -8,7 +8,7 @@ from finished_runs import make
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from bench.metrics import MB
-from leaderboards.plots import drawn, learning_curves
+from bench.output.curves import drawn, learning_curves
 
 
 def curve(panel, start):
@@ -61,7 +61,7 @@ def test_time_and_traffic_have_a_panel_where_methods_spend_them_at_different_rat
         row["bytes_peer"] = MB * row["round"]
     rounds, time, traffic = drawn([make(), slow]).axes
     assert [panel.get_xlabel() for panel in (rounds, time, traffic)] == [
-        *("round", "virtual time (s)", "traffic, all devices (MB)")
+        *("round", "virtual time (s)", "traffic of all devices (MB)")
     ]
     assert [x for x, _ in time.lines[0].get_xydata()] == [2, 4, 6, 8]
     assert curve(time, "fedasync") == [[6 * t, 30 * t] for t in (1, 2, 3)]

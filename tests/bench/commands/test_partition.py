@@ -6,8 +6,8 @@ import pytest
 from PIL import Image
 
 from bench.__main__ import main
-from bench.prepare import partition_plot
-from bench.prepare.partition_plot import wasserstein
+from bench.commands import partition
+from bench.commands.partition import wasserstein
 
 
 def test_wasserstein_by_hand():
@@ -28,9 +28,9 @@ def test_it_draws_what_a_run_would_deal(tmp_path, capsys):
 
 def test_the_map_has_a_column_for_each_client_and_a_row_for_each_label(monkeypatch):
     kept = []
-    monkeypatch.setattr(partition_plot, "save", lambda figure, target: kept.append(figure))
+    monkeypatch.setattr(partition, "save", lambda figure, target: kept.append(figure))
     counts, distance = np.array([[5, 0, 1], [0, 4, 2]]), np.array([0.25, 0.75])
-    partition_plot._draw(counts, distance, "two clients", Path("x.png"))
+    partition._draw(counts, distance, "two clients", Path("x.png"))
     heat, bars = kept[0].axes[:2]
     (image,) = heat.images
     assert image.get_array().tolist() == [[5, 0], [0, 4], [1, 2]] and image.origin == "lower"
