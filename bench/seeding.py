@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any, cast
@@ -34,25 +34,38 @@ def streams(seed: int, purpose: str, ids: Sequence[Sequence[int]]) -> list[np.ra
 def shuffles(
     seed: int, purpose: str, ids: Sequence[Sequence[int]], numbers: Sequence[Numbers], times: Sequence[int]
 ) -> list[list[Numbers]]:
-    """Each of these streams shuffles copies of its numbers: below 2^31 of them, so many times."""
-    lengths, counts = (np.array(values, dtype=np.int64) for values in ([len(mine) for mine in numbers], times))
-    built = library()
+    """Each of these streams shuffles copies of its numbers: below 2^31 of them, so many times. By an algorithm of our
+    own, in C where that was built (bench/c/shuffle.c) and else here, to the same bits: numpy does not promise its."""
+    seeds, built = _seeds(seed, purpose, ids), library()
     if isinstance(built, str):
-        drawn = zip(streams(seed, purpose, ids), numbers, times, strict=True)
-        return [[_shuffled(rng, mine) for _ in range(count)] for rng, mine, count in drawn]
-    seeds, joined = _seeds(seed, purpose, ids), np.concatenate(numbers)
-    room = np.empty(int(lengths @ counts), dtype=np.int64)
-    arrays = (seeds, joined, np.cumsum(lengths) - lengths, lengths, counts, room)
+        drawn = zip(map(_halves, seeds), numbers, times, strict=True)
+        return [[_shuffled(halves, own) for _ in range(count)] for halves, own, count in drawn]
+    lengths, counts = (np.array(values, dtype=np.int64) for values in ([len(own) for own in numbers], times))
+    shuffled = np.empty(int(lengths @ counts), dtype=np.int64)
+    arrays = (seeds, np.concatenate(numbers), np.cumsum(lengths) - lengths, lengths, counts, shuffled)
     built.shuffles(ctypes.c_int64(len(seeds)), *map(pointer, arrays))
     ends = np.cumsum(np.repeat(lengths, counts)).tolist()
-    parts = map(room.__getitem__, map(slice, [0, *ends[:-1]], ends))
+    parts = map(shuffled.__getitem__, map(slice, [0, *ends[:-1]], ends))
     return [list(islice(parts, count)) for count in times]
 
 
-def _shuffled(rng: np.random.Generator, numbers: Numbers) -> Numbers:
-    copy = numbers.copy()
-    rng.shuffle(copy)
-    return copy
+def _halves(state: npt.NDArray[np.uint64]) -> Iterator[int]:
+    """32 bits at a time, the lower half of PCG64's 64 first."""
+    bits = np.random.PCG64(cast(Any, _Ready(state)))
+    while True:
+        for value in bits.random_raw(64).tolist():
+            yield value & 0xFFFFFFFF
+            yield value >> 32
+
+
+def _shuffled(halves: Iterator[int], numbers: Numbers) -> Numbers:
+    """From the last place on, each is swapped with one up to it, drawn with as many bits as that takes until it is."""
+    copy = numbers.tolist()
+    for i in range(len(copy) - 1, 0, -1):
+        bits = (1 << i.bit_length()) - 1
+        j = next(half for half in map(bits.__and__, halves) if half <= i)
+        copy[i], copy[j] = copy[j], copy[i]
+    return np.array(copy, dtype=np.int64)
 
 
 def _seeds(seed: int, purpose: str, ids: Sequence[Sequence[int]]) -> npt.NDArray[np.uint64]:

@@ -1,4 +1,4 @@
-/* numpy's Generator(PCG64).shuffle for many generators at once, to the bit (tests/bench/learning/test_batches.py). */
+/* The shuffle of bench/seeding.py for many streams at once, to the bit (tests/bench/test_seeding.py). */
 #include <stdint.h>
 #include <string.h>
 
@@ -47,15 +47,15 @@ static uint32_t up_to(Pcg64 *rng, uint32_t most) {
 
 /* Row r of `seeds` shuffles copies of lengths[r] numbers, from begins[r] on: times[r] of them, one after the other. */
 void shuffles(int64_t rows, const uint64_t *seeds, const int64_t *numbers, const int64_t *begins,
-              const int64_t *lengths, const int64_t *times, int64_t *room) {
+              const int64_t *lengths, const int64_t *times, int64_t *shuffled) {
     for (int64_t r = 0; r < rows; r++) {
         Pcg64 rng = seeded(seeds + 4 * r);
-        for (int64_t t = 0; t < times[r]; t++, room += lengths[r]) {
-            memcpy(room, numbers + begins[r], lengths[r] * sizeof(int64_t));
+        for (int64_t t = 0; t < times[r]; t++, shuffled += lengths[r]) {
+            memcpy(shuffled, numbers + begins[r], lengths[r] * sizeof(int64_t));
             for (int64_t i = lengths[r] - 1; i > 0; i--) {
-                int64_t j = up_to(&rng, i), moved = room[i];
-                room[i] = room[j];
-                room[j] = moved;
+                int64_t j = up_to(&rng, i), moved = shuffled[i];
+                shuffled[i] = shuffled[j];
+                shuffled[j] = moved;
             }
         }
     }

@@ -1,12 +1,9 @@
-import zlib
-
 import numpy as np
 import pytest
 import torch
 
-from bench import seeding
 from bench.learning.batches import Batches
-from bench.seeding import shuffles, stream, streams
+from bench.seeding import stream
 
 CLIENTS = [np.arange(0, 23), np.arange(23, 24), np.arange(24, 44)]
 
@@ -51,31 +48,3 @@ def test_streams_are_independent_of_each_other_and_repeatable():
     draws = {key: stream(*key).random() for key in [(0, "a"), (0, "b"), (1, "a"), (0, "a", 1), (0, "a", 1, 2)]}
     assert len(set(draws.values())) == len(draws)
     assert all(stream(*key).random() == value for key, value in draws.items())
-
-
-@pytest.mark.parametrize("seed", [0, 7, 2**32 - 1, 2**40 + 3])
-@pytest.mark.parametrize("ids", [[(5, 7), (0, 0), (2**31, 9)], [(1,), (2,)], [(1, 2, 3, 4), (4, 3, 2, 1)]])
-def test_streams_drawn_together_are_those_drawn_alone(seed, ids):
-    together = [rng.integers(2**63, size=4).tolist() for rng in streams(seed, "batches", ids)]
-    assert together == [stream(seed, "batches", *one).integers(2**63, size=4).tolist() for one in ids]
-    words = [[seed, zlib.crc32(b"batches"), *one] for one in ids]
-    assert together == [np.random.default_rng(one).integers(2**63, size=4).tolist() for one in words]
-
-
-@pytest.mark.parametrize("seed", [0, 2**40 + 3])
-def test_what_is_shuffled_together_is_what_numpy_shuffles_alone(seed, monkeypatch):
-    """In C where that was built: PCG64 and numpy's shuffle are written anew there."""
-    lengths = [1, 2, 3, 10, 57, 600, 100_000, 4, 4, 4]
-    numbers = [7 + 3 * np.arange(length) for length in lengths]
-    ids, times = [(k, 5 * k) for k in range(len(lengths))], [3, 1, 5, 4, 2, 3, 1, 0, 2, 7]
-    together = shuffles(seed, "batches", ids, numbers, times)
-    for key, mine, count, found in zip(ids, numbers, times, together, strict=True):
-        rng = stream(seed, "batches", *key)
-        assert len(found) == count
-        for order in found:
-            copy = mine.copy()
-            rng.shuffle(copy)
-            assert np.array_equal(order, copy)
-    monkeypatch.setattr(seeding, "library", lambda: "not built")
-    without = shuffles(seed, "batches", ids, numbers, times)
-    assert [[order.tolist() for order in one] for one in without] == [[o.tolist() for o in one] for one in together]
