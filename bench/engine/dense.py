@@ -57,16 +57,16 @@ def linears(module: nn.Module) -> list[Linear] | str:
     if isinstance(layers[0], nn.ReLU):
         return "it begins with a ReLU"
     params = trainable(module)
-    places = dict(zip(map(id, params), itertools.accumulate((p.numel() for p in params), initial=0), strict=False))
+    offsets = dict(zip(map(id, params), itertools.accumulate((p.numel() for p in params), initial=0), strict=False))
     own = [p for layer in layers for p in layer.parameters()]
-    if sorted(map(id, own)) != sorted(places):
+    if sorted(map(id, own)) != sorted(offsets):
         return "a layer is frozen or used twice"
     return [
         Linear(
             inner=layer.in_features,
             outer=layer.out_features,
-            weight=places[id(layer.weight)],
-            bias=None if layer.bias is None else places[id(layer.bias)],
+            weight=offsets[id(layer.weight)],
+            bias=None if layer.bias is None else offsets[id(layer.bias)],
             relu=isinstance(after, nn.ReLU),
         )
         for layer, after in itertools.zip_longest(layers, layers[1:])

@@ -40,7 +40,7 @@ def pack(message: Any) -> Message:
 def unpack(message: Message) -> Any:
     content, arrays = message
 
-    def get(place: shared.Stored, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
+    def get(place: shared.StoredTensor, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
         assert isinstance(place, int)
         return shared.from_bytes(arrays[place], dtype, shape)
 
