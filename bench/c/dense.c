@@ -20,8 +20,8 @@ typedef struct {
     int64_t samples;
     float *m;           /* NULL, as are the next ones, where there is none */
     const float *shift;
-    float *last, *sum, *epoch; /* gradients: of the last step, of all steps, of this epoch's */
-    double rate, pull, loss;   /* `loss` is added to */
+    float *last_gradient, *mean_gradient, *epoch; /* of the last step, summed over all steps, over this epoch's */
+    double rate, pull, loss;                      /* `loss` is added to */
 } Device;
 
 typedef struct {
@@ -64,15 +64,15 @@ typedef struct {
 #define EACH EACH2
 #include "steps.h"
 
-/* Trains each device on its samples, a step for each mini-batch, with vectors of at most `longest` bytes; returns how
-   many they had. */
-int train(const Rule *rule, Device *devices, int64_t count, int longest) {
+/* Trains each device on its samples, a step for each mini-batch, with vectors of at most `longest` bytes. */
+void train(const Rule *rule, Device *devices, int64_t count, int longest) {
 #ifdef DISPATCHED
     if (longest >= 64 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
-        return train_avx512(rule, devices, count), 64;
-    if (longest >= 32 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return train_avx2(rule, devices, count), 32;
+        train_avx512(rule, devices, count);
+    else if (longest >= 32 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        train_avx2(rule, devices, count);
+    else
 #endif
-    return train_any(rule, devices, count), 16;
+        train_any(rule, devices, count);
 }

@@ -207,9 +207,9 @@ static double FOR(whole_step)(const Rule *rule, const Device *device, const floa
         FOR(climb)(rule, w);
         FOR(gradient)(rule, rule->climbed, x, y, n);
     }
-    if (device->last) memcpy(device->last, g, size * sizeof(float));
-    if (device->sum)
-        for (long k = 0; k < size; k++) device->sum[k] += g[k];
+    if (device->last_gradient) memcpy(device->last_gradient, g, size * sizeof(float));
+    if (device->mean_gradient)
+        for (long k = 0; k < size; k++) device->mean_gradient[k] += g[k];
     if (device->epoch)
         for (long k = 0; k < size; k++) device->epoch[k] += g[k];
     if (m) {

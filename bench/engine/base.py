@@ -73,7 +73,7 @@ class Trains(Protocol):
     def name(self) -> str: ...
 
     @property
-    def places(self) -> int: ...  # parts of a call that are computed at a time
+    def parallel_parts(self) -> int: ...  # parts of a call that are computed at a time
 
     @property
     def alone(self) -> Engine: ...  # the one in this process
@@ -89,7 +89,7 @@ class Engine(ABC):
     """How g is got and steps are taken. A device's result must not depend, to the bit, on who is in its group."""
 
     name: ClassVar[str]
-    places: ClassVar[int] = 1
+    parallel_parts: ClassVar[int] = 1
 
     def __init__(self, module: nn.Module, layout: Layout, batches: Batches) -> None:
         self.module, self.layout, self.batches = module, layout, batches

@@ -7,9 +7,22 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor, nn
 
-from bench.engine.convolutions import Columns, Geometry, Torch, few
-from bench.engine.layers import Bias, Dense, Layer, MaxPool, Mean, Move, Order, Pairs, Param, Relu, Rows, Shape
-from bench.engine.spectral import Spectral, pays
+from bench.engine.convolutions import Geometry, Im2col, TorchConvolution, prefers_im2col
+from bench.engine.layers import (
+    AsRows,
+    Bias,
+    FullyConnected,
+    Layer,
+    MapShape,
+    MaxPool,
+    Mean,
+    Move,
+    Order,
+    Pairs,
+    Param,
+    Relu,
+)
+from bench.engine.spectral import Spectral, fft_is_cheaper
 
 
 def compiled(
@@ -41,9 +54,9 @@ class _Compiler:
         self.bias: Param | None = None  # of a convolution whose output is still to be pooled
         if len(shape) == 3 and not isinstance(modules[0], nn.Linear | nn.Flatten):
             channels, height, width = shape
-            self.shape: Shape = (channels, height, width)
+            self.shape: MapShape = (channels, height, width)
         else:
-            self.layers.append(Rows(like))
+            self.layers.append(AsRows(like))
             self.shape = (math.prod(shape), 1, 1)
         for module in modules:
             if not isinstance(module, nn.MaxPool2d):
@@ -67,7 +80,7 @@ class _Compiler:
         like = self.like
         match module:
             case nn.Linear():
-                self.layers.append(Dense(like, self.params[id(module.weight)], self._param(module.bias)))
+                self.layers.append(FullyConnected(like, self.params[id(module.weight)], self._param(module.bias)))
             case nn.ReLU():
                 self.layers.append(Relu(like))
             case nn.Flatten():
@@ -96,17 +109,17 @@ class _Compiler:
 
     def _convolve(self, module: nn.Conv2d) -> None:
         at, weight, bias = Geometry(module, self.shape), self.params[id(module.weight)], self._param(module.bias)
-        if few(module) and self.order in (Order.SAMPLES, Order.INNER):
+        if prefers_im2col(module) and self.order in (Order.SAMPLES, Order.INNER):
             self._move(Order.INNER)
-            self.layers.append(Columns(self.like, at, weight))
+            self.layers.append(Im2col(self.like, at, weight))
             self.bias = bias
-        elif pays(at, self.batch):
+        elif fft_is_cheaper(at, self.batch):
             self._move(Order.MIDDLE)
             self.layers.append(Spectral(self.like, at, weight))
             self.bias = bias
         else:
             self._move(Order.LAST)
-            self.layers.append(Torch(self.like, at, weight, bias))
+            self.layers.append(TorchConvolution(self.like, at, weight, bias))
         self.shape = (at.outer, at.rows, at.columns)
 
 

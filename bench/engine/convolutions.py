@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from bench.engine.layers import Layer, Param, aten
 
 
-def few(layer: nn.Conv2d) -> bool:
+def prefers_im2col(layer: nn.Conv2d) -> bool:
     """So few channels that a matrix product with the batch innermost is faster than torch's convolution (measured)."""
     return layer.in_channels == 1 or (layer.in_channels < 8 and layer.out_channels < 32)
 
@@ -42,7 +42,7 @@ class Geometry:
         return x[:, self.up : self.up + self.height, self.left : self.left + self.width]
 
 
-class Columns(Layer):
+class Im2col(Layer):
     """Batch innermost: the product of the weights [O, C*k*k] and what each of them sees [C*k*k, rows*columns*B]."""
 
     trains = True
@@ -55,14 +55,14 @@ class Columns(Layer):
         at = self.at
         self.batch = batch
         if at.padded:
-            self.wide = self.room("wide", at.channels, *at.full, batch).zero_()
+            self.wide = self.buffer("wide", at.channels, *at.full, batch).zero_()
             self.middle = at.inside(self.wide)
         pixels, seen = at.rows * at.columns * batch, at.channels * at.kernel[0] * at.kernel[1]
-        self.seen = self.room("seen", seen, pixels)
+        self.seen = self.buffer("seen", seen, pixels)
         self.windows = self.seen.view(at.channels, *at.kernel, at.rows, at.columns, batch)
-        self.y = self.room("y", at.outer, pixels)
+        self.y = self.buffer("y", at.outer, pixels)
         self.map = self.y.view(at.outer, at.rows, at.columns, batch)
-        self.dweight = self.room("dweight", seen, at.outer)
+        self.dweight = self.buffer("dweight", seen, at.outer)
 
     def _shifts(self, x: Tensor) -> Tensor:
         """[C, k, k, rows, columns, B]: the (padded) map, shifted by each place in the kernel."""
@@ -87,7 +87,7 @@ class Columns(Layer):
         if not down:
             return g
         torch.mm(self.weight.w.flatten(1).T, flat, out=self.seen)  # no longer needed: its gradient takes its place
-        dx = self.room("dx", self.at.channels, *self.at.full, self.batch).zero_()
+        dx = self.buffer("dx", self.at.channels, *self.at.full, self.batch).zero_()
         shifts = self._shifts(dx)
         for i in range(self.at.kernel[0]):
             for j in range(self.at.kernel[1]):
@@ -95,7 +95,7 @@ class Columns(Layer):
         return self.at.inside(dx)
 
 
-class Torch(Layer):
+class TorchConvolution(Layer):
     """torch's own convolution, on a channels-last map; for a few pixels it is faster channel by channel."""
 
     trains = True
@@ -110,7 +110,7 @@ class Torch(Layer):
 
     def size(self, batch: int) -> None:
         if not self.at.even:
-            self.wide = self.room("wide", batch, *self.at.full, self.at.channels).zero_()
+            self.wide = self.buffer("wide", batch, *self.at.full, self.at.channels).zero_()
             self.middle = self.at.inside(self.wide)
 
     def forward(self, x: Tensor) -> Tensor:

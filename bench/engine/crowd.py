@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bench.engine.affine import AffineRule
 from bench.engine.base import Group
-from bench.engine.rates import Rates
-from bench.engine.rows import Rows, take
+from bench.engine.rows import DeviceRows, take
 from bench.engine.stack import Linear, Stack, aligned
 from bench.learning.batches import Batch, Batches
 
@@ -58,12 +58,12 @@ class Crowd:
         self.most = 1 if self.thin else max(1, min(MOST, CACHE // (numbers * like.element_size())))
         self.row = aligned(size, like)
         self.buffers: dict[str, Tensor] = {}
-        self.rows: dict[tuple[int, int, tuple[str, ...]], Rows] = {}
+        self.rows: dict[tuple[int, int, tuple[str, ...]], DeviceRows] = {}
         self.stacks: dict[int, Stack] = {}
 
-    def epoch(self, group: Group, epoch: int, rates: Rates) -> None:
+    def epoch(self, group: Group, epoch: int, affine: AffineRule) -> None:
         for samples, devices in self._stacks(group, epoch):
-            self._train(group, epoch, rates, samples, devices)
+            self._train(group, epoch, affine, samples, devices)
 
     def gradient(self, w: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         """Mean loss and gradient of one model."""
@@ -95,23 +95,23 @@ class Crowd:
             for begin in range(0, len(devices), self.most):
                 yield samples, devices[begin : begin + self.most] * (2 if self.thin else 1)
 
-    def _train(self, group: Group, epoch: int, rates: Rates, samples: int, devices: list[int]) -> None:
+    def _train(self, group: Group, epoch: int, affine: AffineRule, samples: int, devices: list[int]) -> None:
         passes = [group.batches[k][epoch] for k in devices]
         plan = Plan.of([one.order for one in passes], passes[0].size, samples, self.like)
         index = torch.tensor(devices, device=self.like.device)
         state = {"w": group.w, **group.sums} | ({} if group.m is None else {"m": group.m})
-        names = (*state, *rates.vectors)
+        names = (*state, *affine.vectors)
         for name, value in state.items():
             torch.index_select(value, 0, index, out=self._buffer(name)[: len(devices)])
-        rates.fill({name: self._buffer(name)[: len(devices)] for name in rates.vectors}, devices)
-        columns = rates.columns(devices, self.like)
+        affine.fill({name: self._buffer(name)[: len(devices)] for name in affine.vectors}, devices)
+        columns = affine.columns(devices, self.like)
         loss = group.loss.index_select(0, index)
-        weights = plan.weight if rates.raw else plan.weight * columns["rate"]
+        weights = plan.weight if affine.raw else plan.weight * columns["rate"]
         for step, n in enumerate(plan.active):
             rows = self._rows(samples, n, names)
             x, y = self._load(group, plan, step, devices[:n])
             rows.stack.enter(x.flatten(1))
-            losses = take(rows, rates, {name: column[:n] for name, column in columns.items()}, y, weights[step, :n])
+            losses = take(rows, affine, {name: column[:n] for name, column in columns.items()}, y, weights[step, :n])
             loss[:n] += losses.mul_(plan.weight[step, :n]).sum(1)
         for name, value in state.items():
             value.index_copy_(0, index, self._buffer(name)[: len(devices)])
@@ -132,11 +132,11 @@ class Crowd:
             self.buffers[name] = self.like.new_zeros(max(self.most, 2), self.row)[:, : self.size]
         return self.buffers[name]
 
-    def _rows(self, samples: int, n: int, names: tuple[str, ...]) -> Rows:
+    def _rows(self, samples: int, n: int, names: tuple[str, ...]) -> DeviceRows:
         key = (samples, n, names)
         if key not in self.rows:
             if samples not in self.stacks:
                 self.stacks[samples] = Stack(self.linears, max(self.most, 2), samples, self.like)
             flat = {name: self._buffer(name)[:n] for name in names}
-            self.rows[key] = Rows(self.linears, flat, self.stacks[samples].at(n))
+            self.rows[key] = DeviceRows(self.linears, flat, self.stacks[samples].at(n))
         return self.rows[key]

@@ -7,10 +7,10 @@ import itertools
 from torch import Tensor, nn
 
 from algorithms.base import Fed, LocalRule
+from bench.engine.affine import AffineRule
 from bench.engine.base import Engine, Group
 from bench.engine.crowd import Crowd
 from bench.engine.lone import Lone
-from bench.engine.rates import Rates
 from bench.engine.stack import Linear
 from bench.engine.structure import chain
 from bench.learning.batches import Batches
@@ -35,12 +35,12 @@ class Dense(Engine):
         self.large = heavy and not self.crowd.thin
 
     def epoch(self, group: Group, epoch: int, rule: LocalRule, fed: Fed) -> None:
-        rates = Rates(group, rule, fed)
-        if self.large and not rates.gradient:
+        affine = AffineRule(group, rule, fed)
+        if self.large and not affine.gradient:
             for k in group.active(epoch):
-                self.lone.device(group, epoch, rates, k)
+                self.lone.device(group, epoch, affine, k)
         else:
-            self.crowd.epoch(group, epoch, rates)
+            self.crowd.epoch(group, epoch, affine)
 
     def gradient(self, w: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         return self.crowd.gradient(w, index)
@@ -57,16 +57,16 @@ def linears(module: nn.Module) -> list[Linear] | str:
     if isinstance(layers[0], nn.ReLU):
         return "it begins with a ReLU"
     params = trainable(module)
-    places = dict(zip(map(id, params), itertools.accumulate((p.numel() for p in params), initial=0), strict=False))
+    offsets = dict(zip(map(id, params), itertools.accumulate((p.numel() for p in params), initial=0), strict=False))
     own = [p for layer in layers for p in layer.parameters()]
-    if sorted(map(id, own)) != sorted(places):
+    if sorted(map(id, own)) != sorted(offsets):
         return "a layer is frozen or used twice"
     return [
         Linear(
             inner=layer.in_features,
             outer=layer.out_features,
-            weight=places[id(layer.weight)],
-            bias=None if layer.bias is None else places[id(layer.bias)],
+            weight=offsets[id(layer.weight)],
+            bias=None if layer.bias is None else offsets[id(layer.bias)],
             relu=isinstance(after, nn.ReLU),
         )
         for layer, after in itertools.zip_longest(layers, layers[1:])

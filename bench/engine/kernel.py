@@ -7,7 +7,7 @@ Vectors are lists of tensors: an engine passes its parameters as they lie, or on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,37 +22,77 @@ Cut = Callable[[Tensor], Vector]  # [P] -> the engine's list of views
 
 @dataclass(frozen=True)
 class Terms:
-    """One device's rule; a term that is exactly zero is absent."""
+    """The rule of one device, whose vectors are [P]; or of n, whose vectors are [n, P] and coefficients [n, 1]. A term
+    that is zero is absent."""
 
-    lr: float
-    scale: float
-    prox: float
+    lr: float | Tensor
+    scale: float | Tensor
+    prox: float | Tensor
     drift: Vector | None
     mask: Vector | None
     sam: float
 
 
 def terms(rule: LocalRule, k: int, lr: float, dtype: torch.dtype, cut: Cut) -> Terms:
+    """Of the device in row k."""
     drift = None if rule.drift is None or not rule.drift[k].any() else cut(rule.drift[k])
     mask = None if rule.mask is None or bool(rule.mask.all()) else cut(rule.mask.to(dtype))
     return Terms(
         lr=lr if rule.lr is None else float(rule.lr[k]),
-        scale=number(rule.scale, k),
-        prox=number(rule.prox, k),
+        scale=_number(rule.scale, k),
+        prox=_number(rule.prox, k),
         drift=drift,
         mask=mask,
         sam=rule.sam,
     )
 
 
-def number(value: float | Tensor, k: int) -> float:
+def row_terms(rule: LocalRule, rows: Sequence[int], lr: float, like: Tensor) -> Terms:
+    """Of the devices in these rows. Which terms there are depends on the rule alone, not on the devices."""
+    index = torch.tensor(rows, device=like.device)
+
+    def column(value: float | Tensor) -> Tensor:
+        if isinstance(value, Tensor):
+            return value.to(like.dtype).index_select(0, index)[:, None]
+        return like.new_full((len(rows), 1), value)
+
+    return Terms(
+        lr=column(lr if rule.lr is None else rule.lr),
+        scale=1.0 if _is(rule.scale, 1) else column(rule.scale),
+        prox=0.0 if _is(rule.prox, 0) else column(rule.prox),
+        drift=None if rule.drift is None else [rule.drift.index_select(0, index)],
+        mask=None if rule.mask is None else [rule.mask.to(like.dtype)],
+        sam=rule.sam,
+    )
+
+
+def _number(value: float | Tensor, k: int) -> float:
     return float(value[k]) if isinstance(value, Tensor) else float(value)
+
+
+def _is(coefficient: float | Tensor, number: float) -> bool:
+    return not isinstance(coefficient, Tensor) and coefficient == number
 
 
 def climb(w: Vector, g: Vector, sam: float) -> None:
     """w <- w + sam g/|g| with the norm over all parameters; a zero gradient does not move."""
     norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(part) for part in g]))
     torch._foreach_add_(w, torch._foreach_mul(g, torch.where(norm > 0, sam / norm, torch.zeros_like(norm))))
+
+
+def climbed_rows(w: Tensor, g: Tensor, sam: float) -> Tensor:
+    """w + sam g/|g| of every row [n, P]; a zero gradient does not move."""
+    norm = torch.linalg.vector_norm(g, dim=1, keepdim=True)
+    return torch.addcmul(w, g, torch.where(norm > 0, sam / norm, torch.zeros_like(norm)))
+
+
+def add_up(sums: Mapping[str, Vector], g: Vector) -> None:
+    """Gradients as a method's `requires` names them: the last one, or the sum of all."""
+    for name, total in sums.items():
+        if name == "last_gradient":
+            torch._foreach_copy_(total, g)
+        else:
+            torch._foreach_add_(total, g)
 
 
 def step(w: Vector, g: Vector, m: Vector | None, received: Vector, t: Terms, momentum: float, decay: float) -> None:
@@ -63,15 +103,25 @@ def step(w: Vector, g: Vector, m: Vector | None, received: Vector, t: Terms, mom
         torch._foreach_mul_(m, momentum)
         torch._foreach_add_(m, g)
         torch._foreach_copy_(g, m)
-    if t.scale != 1:
-        torch._foreach_mul_(g, t.scale)
-    if t.prox:
-        torch._foreach_add_(g, torch._foreach_sub(w, received), alpha=t.prox)
+    if not _is(t.scale, 1):
+        for part in g:
+            part.mul_(t.scale)
+    if not _is(t.prox, 0):
+        _add(g, torch._foreach_sub(w, received), t.prox)
     if t.drift is not None:
         torch._foreach_add_(g, t.drift)
     if t.mask is not None:
         torch._foreach_mul_(g, t.mask)
-    torch._foreach_add_(w, g, alpha=-t.lr)
+    _add(w, g, t.lr, sign=-1)
+
+
+def _add(to: Vector, vector: list[Tensor] | tuple[Tensor, ...], coefficient: float | Tensor, sign: int = 1) -> None:
+    """to <- to + sign coefficient vector"""
+    if isinstance(coefficient, Tensor):
+        for part, value in zip(to, vector, strict=True):
+            part.addcmul_(value, coefficient, value=sign)
+    else:
+        torch._foreach_add_(to, vector, alpha=sign * coefficient)
 
 
 class EffectiveSteps:

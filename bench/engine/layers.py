@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 aten = torch.ops.aten
-Shape = tuple[int, int, int]  # channels, H, W
+MapShape = tuple[int, int, int]  # channels, H, W
 
 
 @dataclass
@@ -33,13 +33,13 @@ class Layer(ABC):
     trains = False  # it has parameters
 
     def __init__(self, like: Tensor) -> None:
-        self._like, self._rooms = like, dict[str, Tensor]()
+        self._like, self._buffers = like, dict[str, Tensor]()
 
-    def room(self, name: str, *shape: int) -> Tensor:
+    def buffer(self, name: str, *shape: int) -> Tensor:
         """A buffer with the place and strides of a new one, whatever batch was larger before."""
-        numel, flat = math.prod(shape), self._rooms.get(name)
+        numel, flat = math.prod(shape), self._buffers.get(name)
         if flat is None or len(flat) < numel:
-            flat = self._rooms[name] = self._like.new_empty(numel)
+            flat = self._buffers[name] = self._like.new_empty(numel)
         return flat[:numel].view(shape)
 
     def size(self, batch: int) -> None:  # noqa: B027
@@ -65,7 +65,7 @@ class Order(Enum):
         a, b, c, d = (whole[place] for place in self.value)
         return a, b, c, d
 
-    def form(self, batch: int, shape: Shape) -> tuple[int, ...]:
+    def form(self, batch: int, shape: MapShape) -> tuple[int, ...]:
         """The shape in which layers pass it on."""
         channels, height, width = shape
         match self:
@@ -80,7 +80,7 @@ class Order(Enum):
 class Move(Layer):
     """From one order to another; samples are where a chain begins and what `Flatten` makes."""
 
-    def __init__(self, like: Tensor, shape: Shape, old: Order, new: Order) -> None:
+    def __init__(self, like: Tensor, shape: MapShape, old: Order, new: Order) -> None:
         super().__init__(like)
         self.shape, self.old, self.new = shape, old, new
         self.there = [old.value.index(place) for place in new.value]
@@ -89,7 +89,7 @@ class Move(Layer):
     def size(self, batch: int) -> None:
         whole = (batch, *self.shape)
         self.olds, self.news = self.old.sizes(whole), self.new.sizes(whole)
-        self.y, self.dx = self.room("y", *self.news), self.room("dx", *self.olds)
+        self.y, self.dx = self.buffer("y", *self.news), self.buffer("dx", *self.olds)
         self.passed = self.y.view(self.new.form(batch, self.shape))
         self.returned = self.dx.view(self.old.form(batch, self.shape))
 
@@ -112,7 +112,7 @@ def _permute(x: Tensor, sizes: Sequence[int], places: list[int], out: Tensor) ->
         out.copy_(x.view(sizes).permute(places))
 
 
-class Rows(Layer):
+class AsRows(Layer):
     """Samples of any shape as rows, when no map came before."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -158,7 +158,7 @@ class Bias(Layer):
 class Pairs(Layer):
     """Max pooling of 2x2 by 2x2. As in torch the first of equals wins: along a row, then down."""
 
-    def __init__(self, like: Tensor, shape: Shape, order: Order) -> None:
+    def __init__(self, like: Tensor, shape: MapShape, order: Order) -> None:
         super().__init__(like)
         self.shape, self.order = shape, order
         _, self.height, self.width = shape
@@ -166,13 +166,13 @@ class Pairs(Layer):
     def size(self, batch: int) -> None:
         outer, _, _, last = self.order.form(batch, self.shape)
         rows, columns = self.height // 2, self.width // 2
-        self.y = self.room("y", outer, rows, columns, last)
-        across = self.room("across", outer, 2 * rows, columns, last)
+        self.y = self.buffer("y", outer, rows, columns, last)
+        across = self.buffer("across", outer, 2 * rows, columns, last)
         self.upper, self.lower = across[:, 0::2], across[:, 1::2]
         self.across = across
-        self.dacross = self.room("dacross", outer, 2 * rows, columns, last)
+        self.dacross = self.buffer("dacross", outer, 2 * rows, columns, last)
         self.dupper, self.dlower = self.dacross[:, 0::2], self.dacross[:, 1::2]
-        self.dx = self.room("dx", outer, self.height, self.width, last).zero_()  # stays 0 in an odd row or column
+        self.dx = self.buffer("dx", outer, self.height, self.width, last).zero_()  # stays 0 in an odd row or column
         self.dleft, self.dright = self._cut(self.dx)
 
     def _cut(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -226,7 +226,7 @@ class Mean(Layer):
         return (g / (self.shape[1] * self.shape[2])).expand(self.shape).contiguous()
 
 
-class Dense(Layer):
+class FullyConnected(Layer):
     trains = True
 
     def __init__(self, like: Tensor, weight: Param, bias: Param | None) -> None:
@@ -235,7 +235,7 @@ class Dense(Layer):
 
     def size(self, batch: int) -> None:
         outer, inner = self.weight.g.shape
-        self.y, self.dx = self.room("y", batch, outer), self.room("dx", batch, inner)
+        self.y, self.dx = self.buffer("y", batch, outer), self.buffer("dx", batch, inner)
 
     def forward(self, x: Tensor) -> Tensor:
         self.x = x

@@ -3,6 +3,8 @@
 The inputs of the next steps are known, so the first layer's updates can wait for a block of them: with Z = X W' + b
 and G = X X' + 1 for the block, step i sees z_i = rho^i Z_i + s_i X_i shift' - sum_{j<i} rho^(i-1-j) G_ij d_j, where
 rho = 1 - pull, s_i = 1 + rho + ... + rho^(i-1), and d holds the rate; the weights are read and written once a block.
+
+The C engine is faster, where there is one; but results in leaderboards/results have the bits of this one.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bench.engine.affine import AffineRule
 from bench.engine.base import Group
-from bench.engine.rates import Rates
 from bench.engine.stack import Linear
 from bench.learning.batches import Batches
 
@@ -26,13 +28,13 @@ class Lone:
     def __init__(self, linears: Sequence[Linear], batches: Batches, like: Tensor) -> None:
         self.linears, self.batches, self.like = linears, batches, like
 
-    def device(self, group: Group, epoch: int, rates: Rates, k: int) -> None:
+    def device(self, group: Group, epoch: int, affine: AffineRule, k: int) -> None:
         one = group.batches[k][epoch]
         index = torch.from_numpy(one.order).to(self.like.device)
         steps = max(1, ROWS // one.size) if group.m is None else 1
-        shift = rates.shift([k], torch.empty_like(group.w[k : k + 1])) if rates.shifts else None
+        shift = affine.shift([k], torch.empty_like(group.w[k : k + 1])) if affine.shifts else None
         m = None if group.m is None else group.m[k : k + 1]
-        lone = _Device(self.linears, rates, k, group.w[k : k + 1], m, shift, steps * one.size)
+        lone = _Device(self.linears, affine, k, group.w[k : k + 1], m, shift, steps * one.size)
         loss = group.loss[k]
         for part in torch.split(index, steps * one.size):
             if self.batches.augment is None:
@@ -47,15 +49,15 @@ class _Device:
     def __init__(
         self,
         linears: Sequence[Linear],
-        rates: Rates,
+        affine: AffineRule,
         k: int,
         w: Tensor,
         m: Tensor | None,
         shift: Tensor | None,
         samples: int,
     ) -> None:
-        self.linears, self.pull, self.rate = linears, float(rates.pull[k]), float(rates.rate[k])
-        self.momentum, self.decay = rates.momentum, rates.decay
+        self.linears, self.pull, self.rate = linears, float(affine.pull[k]), float(affine.rate[k])
+        self.momentum, self.decay = affine.momentum, affine.decay
         self.w, self.ones = _cut(linears, w), w.new_ones(samples)
         self.m = None if m is None else _cut(linears, m)
         self.shift: Cuts = [(None, None)] * len(linears) if shift is None else [*_cut(linears, shift)]

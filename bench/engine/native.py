@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from algorithms.base import Fed, LocalRule
 from bench.compiled import library, pointer
+from bench.engine.affine import AffineRule
 from bench.engine.base import Engine, Group
 from bench.engine.dense import linears
-from bench.engine.rates import Rates
 from bench.learning.batches import Batch, Batches
 from bench.learning.flat import Layout, trainable
 
@@ -55,15 +55,15 @@ class Native(Engine):
             raise ValueError(f"{found}; {built}")
         self._train = built.train
         self.inner = found[0].inner
-        self.rooms: dict[int, tuple[list[Tensor], np.ndarray]] = {}
+        self.buffers: dict[int, tuple[list[Tensor], np.ndarray]] = {}
         self.linears = found
 
     def epoch(self, group: Group, epoch: int, rule: LocalRule, fed: Fed) -> None:
-        rates = Rates(group, rule, fed)
+        affine = AffineRule(group, rule, fed)
         active = np.array(group.active(epoch))
         lengths = np.array([len(group.batches[k][epoch].order) for k in active])
-        for a, b in _parts(lengths * self.inner + (self.layout.size if rates.shifts else 0)):
-            self._devices(group, epoch, rates, active[a:b], lengths[a:b])
+        for a, b in _parts(lengths * self.inner + (self.layout.size if affine.shifts else 0)):
+            self._devices(group, epoch, affine, active[a:b], lengths[a:b])
 
     def gradient(self, w: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         x, y = self._inputs(*self.batches.load(index))
@@ -72,24 +72,24 @@ class Native(Engine):
         self._call(self._rule(len(index), gradient=_at(g)), device)
         return w.new_tensor(device["loss"][0]), g
 
-    def _devices(self, group: Group, epoch: int, rates: Rates, devices: np.ndarray, lengths: np.ndarray) -> None:
+    def _devices(self, group: Group, epoch: int, affine: AffineRule, devices: np.ndarray, lengths: np.ndarray) -> None:
         rows, batch = devices.tolist(), group.batches[devices[0]][epoch].size
-        shift = rates.shift(rows, torch.empty(len(rows), self.layout.size)) if rates.shifts else None
+        shift = affine.shift(rows, torch.empty(len(rows), self.layout.size)) if affine.shifts else None
         table = np.zeros(len(rows), DEVICE)
-        table["rate"], table["pull"] = rates.rate[devices], rates.pull[devices]
+        table["rate"], table["pull"] = affine.rate[devices], affine.pull[devices]
         for name, value in {"w": group.w, "m": group.m, **group.sums}.items():
             table[name] = _each(value, devices)
         table["shift"] = _each(shift, np.arange(len(rows)))
-        g, climbed = torch.empty(2, self.layout.size) if rates.raw else (None, None)
-        mask = None if rates.mask is None else rates.mask.to(torch.float32)
+        g, climbed = torch.empty(2, self.layout.size) if affine.raw else (None, None)
+        mask = None if affine.mask is None else affine.mask.to(torch.float32)
         rule = self._rule(
             batch,
             mask=_at(mask),
             gradient=_at(g),
             climbed=_at(climbed),
-            momentum=rates.momentum,
-            decay=rates.decay,
-            sam=rates.sam,
+            momentum=affine.momentum,
+            decay=affine.decay,
+            sam=affine.sam,
         )
         longest = max(1, TOGETHER // (self.inner * batch)) * batch
         for begin in range(0, lengths.max(), longest):
@@ -122,22 +122,22 @@ class Native(Engine):
     def _rule(self, batch: int, **terms: float) -> np.ndarray:
         rule = np.zeros(1, RULE)
         rule["depth"], rule["batch"], rule["size"] = len(self.linears), batch, self.layout.size
-        rule["linears"] = self._room(batch).ctypes.data
+        rule["linears"] = self._table(batch).ctypes.data
         for name, value in terms.items():
             rule[name] = value
         return rule
 
-    def _room(self, batch: int) -> np.ndarray:
-        """The layers, with room for what a mini-batch leaves in them."""
-        if batch not in self.rooms:
+    def _table(self, batch: int) -> np.ndarray:
+        """The layers, with buffers for what a mini-batch leaves in them."""
+        if batch not in self.buffers:
             table, buffers = np.zeros(len(self.linears), LINEAR), []
             for row, linear in zip(table, self.linears, strict=True):
                 buffers += [torch.empty(batch, linear.inner), torch.empty(batch, linear.outer)]
                 row["inputs"], row["d"] = map(_at, buffers[-2:])
                 row["inner"], row["outer"], row["relu"] = linear.inner, linear.outer, linear.relu
                 row["weight"], row["bias"] = linear.weight, -1 if linear.bias is None else linear.bias
-            self.rooms[batch] = buffers, table
-        return self.rooms[batch][1]
+            self.buffers[batch] = buffers, table
+        return self.buffers[batch][1]
 
     def _call(self, rule: np.ndarray, devices: np.ndarray) -> None:
         self._train(pointer(rule), pointer(devices), ctypes.c_int64(len(devices)), LONGEST)

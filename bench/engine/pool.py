@@ -12,8 +12,8 @@ from torch import Tensor
 
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Trained
 from bench.engine.base import Engine
-from bench.engine.site import Site, constants
 from bench.engine.trace import Sink
+from bench.engine.worker_service import WorkerService, constants
 from bench.learning.batches import Batches
 from bench.learning.flat import Layout
 
@@ -21,27 +21,27 @@ TRACE_BYTES = 2**26  # of the paths of devices that one part may hold
 
 
 class Workers(Protocol):
-    """Processes that each answer for a Site."""
+    """Processes that each answer for a WorkerService."""
 
     count: int
 
     def map(self, name: str, calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-        """The Site's answers, in the order of the calls. The tensors of an answer last until the next is asked for."""
+        """Their answers, in the order of the calls. The tensors of an answer last until the next is asked for."""
 
     def close(self) -> None: ...
 
 
-class Here:
+class ThisProcess:
     """No other process."""
 
     count = 1
 
-    def __init__(self, site: Site) -> None:
-        self.site = site
+    def __init__(self, service: WorkerService) -> None:
+        self.service = service
 
     def map(self, name: str, calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
         for call in calls:
-            yield getattr(self.site, name)(*call)
+            yield getattr(self.service, name)(*call)
 
     def close(self) -> None:
         pass
@@ -57,7 +57,7 @@ class Spread:
         self.batches: Batches = engine.batches
 
     @property
-    def places(self) -> int:
+    def parallel_parts(self) -> int:
         return self.workers.count
 
     def train(

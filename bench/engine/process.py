@@ -21,11 +21,11 @@ import torch
 
 from bench.engine.portable import portable
 from bench.engine.shared import Arena
-from bench.engine.site import Site
+from bench.engine.worker_service import WorkerService
 
 
 @dataclass(eq=False)
-class Worker:
+class ForkedWorker:
     process: ForkProcess
     connection: Connection
     arena: Arena
@@ -40,8 +40,8 @@ class Forked:
     A worker that dies is not replaced: this process or another does its part again.
     """
 
-    def __init__(self, site: Site, count: int) -> None:
-        self.site, self.count = site, count
+    def __init__(self, service: WorkerService, count: int) -> None:
+        self.service, self.count = service, count
         context = multiprocessing.get_context("fork")
         arenas = [_arena(count) for _ in range(count - 1)]
         pipes = [context.Pipe() for _ in arenas]
@@ -51,9 +51,9 @@ class Forked:
         for number, arena in enumerate(arenas):
             own, theirs = pipes[number]
             close = [*mine, *(end for k, (_, end) in enumerate(pipes) if k != number)]
-            process = context.Process(target=_serve, args=(site, arena, theirs, life, close), daemon=True)
+            process = context.Process(target=_serve, args=(service, arena, theirs, life, close), daemon=True)
             process.start()
-            self.workers.append(Worker(process, own, arena))
+            self.workers.append(ForkedWorker(process, own, arena))
         for _, theirs in pipes:
             theirs.close()
         life.close()
@@ -70,7 +70,7 @@ class Forked:
                     self._take(todo, answers, patient=not todo)
                     if todo and number not in answers:
                         own = todo.pop()
-                        answers[own] = getattr(self.site, name)(*calls[own])
+                        answers[own] = getattr(self.service, name)(*calls[own])
                 yield answers.pop(number)
                 for worker in self.workers:
                     worker.call = None if worker.call == number else worker.call
@@ -109,7 +109,7 @@ class Forked:
                     raise error
                 answers[worker.call] = answer
 
-    def _lost(self, worker: Worker) -> None:
+    def _lost(self, worker: ForkedWorker) -> None:
         self.workers.remove(worker)
         worker.process.join()
         worker.connection.close()
@@ -137,7 +137,7 @@ def _arena(count: int) -> Arena:
             size //= 2
 
 
-def _end(workers: list[Worker], line: Connection) -> None:
+def _end(workers: list[ForkedWorker], line: Connection) -> None:
     """They keep nothing, so nothing is lost when they are killed."""
     for worker in workers:
         worker.process.kill()
@@ -149,7 +149,9 @@ def _end(workers: list[Worker], line: Connection) -> None:
     line.close()
 
 
-def _serve(site: Site, arena: Arena, connection: Connection, life: Connection, close: list[Connection]) -> None:
+def _serve(
+    service: WorkerService, arena: Arena, connection: Connection, life: Connection, close: list[Connection]
+) -> None:
     """Answers until the other end is closed. Signals to the whole group are for the process that started this one."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
@@ -161,7 +163,7 @@ def _serve(site: Site, arena: Arena, connection: Connection, life: Connection, c
     with suppress(EOFError, OSError):
         while True:
             name, call = arena.read(connection.recv_bytes())
-            connection.send_bytes(_answer(site, arena, name, call))
+            connection.send_bytes(_answer(service, arena, name, call))
 
 
 def _end_with(life: Connection) -> None:
@@ -171,8 +173,8 @@ def _end_with(life: Connection) -> None:
     os._exit(0)
 
 
-def _answer(site: Site, arena: Arena, name: str, call: tuple[Any, ...]) -> bytes:
+def _answer(service: WorkerService, arena: Arena, name: str, call: tuple[Any, ...]) -> bytes:
     try:
-        return arena.write((getattr(site, name)(*call), None), answer=True)
+        return arena.write((getattr(service, name)(*call), None), answer=True)
     except Exception as error:
         return arena.write((None, portable(error)), answer=True)

@@ -6,7 +6,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from multiprocessing.util import Finalize
@@ -18,12 +18,13 @@ from torch import Tensor
 
 from bench.engine import shared
 from bench.engine.portable import portable
-from bench.engine.site import Site
+from bench.engine.worker_service import WorkerService
 from bench.errors import UserError
 
 REACH_SECONDS, START_SECONDS = 5.0, 300.0
 TRIES = 5  # actors that may die over one and the same call
 Message = tuple[bytes, list[np.ndarray]]
+Factory = Callable[[], WorkerService]  # is sent to the actors, and called there
 
 
 def pack(message: Any) -> Message:
@@ -39,7 +40,7 @@ def pack(message: Any) -> Message:
 def unpack(message: Message) -> Any:
     content, arrays = message
 
-    def get(place: shared.Place, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
+    def get(place: shared.StoredTensor, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
         assert isinstance(place, int)
         return shared.from_bytes(arrays[place], dtype, shape)
 
@@ -81,14 +82,10 @@ def _reach(address: str) -> None:
 
 
 class Actor:
-    """A process of the cluster that answers for a Site of its own."""
+    """A process of the cluster that answers for a WorkerService of its own."""
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        from bench.prepare.assemble import Ground
-        from bench.prepare.registry import create
-
-        create(config["algo"])  # a class in a file of the user's is known from here on
-        self.site = Ground.load(config).site(config)[0]
+    def __init__(self, factory: Factory) -> None:
+        self.service = factory()
 
     def ready(self) -> None:
         pass
@@ -96,7 +93,7 @@ class Actor:
     def call(self, content: bytes, arrays: list[np.ndarray]) -> Message:
         name, call = unpack((content, arrays))
         try:
-            return pack((getattr(self.site, name)(*call), None))
+            return pack((getattr(self.service, name)(*call), None))
         except Exception as error:
             return pack((None, portable(error)))
 
@@ -104,8 +101,8 @@ class Actor:
 class Actors:
     """An actor that dies is replaced, and its call done again."""
 
-    def __init__(self, config: Mapping[str, Any], site: Site, count: int, address: str) -> None:
-        self.site, self.count, self.config = site, count, dict(config)
+    def __init__(self, factory: Factory, service: WorkerService, count: int, address: str) -> None:
+        self.service, self.count, self.factory = service, count, factory
         mine = "ray" not in sys.modules or not sys.modules["ray"].is_initialized()
         if (there := cores(address)) < count:
             raise UserError(f"engine.workers={count} is more than the {there} processors of the cluster.")
@@ -117,7 +114,7 @@ class Actors:
 
     def map(self, name: str, calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
         if len(calls) == 1 < self.count:
-            yield getattr(self.site, name)(*calls[0])
+            yield getattr(self.service, name)(*calls[0])
             return
         todo, answers = list(range(len(calls))), dict[int, Any]()
         at_work: dict[Any, tuple[int, int]] = {}  # what will be answered: by which actor, to which call
@@ -147,7 +144,7 @@ class Actors:
         self._end()
 
     def _actor(self) -> Any:
-        return self._class.options(scheduling_strategy="SPREAD").remote(self.config)
+        return self._class.options(scheduling_strategy="SPREAD").remote(self.factory)
 
     def _replace(self, number: int) -> None:
         print(

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from bench.engine.kernel import Vector
-from bench.engine.rates import Rates
+from bench.engine.affine import AffineRule
+from bench.engine.kernel import Vector, add_up
 from bench.engine.stack import Linear, Stack
 
 
-class Rows:
+class DeviceRows:
     """What n devices work with, a row each: flat vectors, and the same ones cut into parameters."""
 
     def __init__(self, linears: Sequence[Linear], flat: dict[str, Tensor], stack: Stack) -> None:
@@ -28,43 +28,39 @@ class Rows:
         return losses, [part for layer in self.stack.layers for part in layer.gradient]
 
 
-def take(rows: Rows, rates: Rates, columns: dict[str, Tensor], y: Tensor, weight: Tensor) -> Tensor:
+def take(rows: DeviceRows, affine: AffineRule, columns: dict[str, Tensor], y: Tensor, weight: Tensor) -> Tensor:
     """The step; returns the losses [n, samples]. Where the gradient itself is not asked for, `weight` holds the rate
     already."""
     losses, g = rows.gradient("w", y, weight)
-    if not rates.raw:
-        _drag(rows, rates, columns)
+    if not affine.raw:
+        _drag(rows, affine, columns)
         torch._foreach_sub_(rows.parts["w"], g)
         return losses
-    if rates.sam:
-        g = _climbed(rows, rates.sam, g, y, weight)
-    for name in rates.sums:
-        if name == "last_gradient":
-            torch._foreach_copy_(rows.parts[name], g)
-        else:
-            torch._foreach_add_(rows.parts[name], g)
+    if affine.sam:
+        g = _climbed(rows, affine.sam, g, y, weight)
+    add_up({name: rows.parts[name] for name in affine.sums}, g)
     momentum = "m" in rows.flat
     if momentum:
-        rows.flat["m"].mul_(rates.momentum)
+        rows.flat["m"].mul_(affine.momentum)
         torch._foreach_add_(rows.parts["m"], g)
-        if rates.decay:
-            rows.flat["m"].add_(rows.flat["w"], alpha=rates.decay)
-    _drag(rows, rates, columns)
+        if affine.decay:
+            rows.flat["m"].add_(rows.flat["w"], alpha=affine.decay)
+    _drag(rows, affine, columns)
     for i, (w, part) in enumerate(zip(rows.parts["w"], rows.parts["m"] if momentum else g, strict=True)):
         rate = columns["rate"] if "rate" not in rows.parts else rows.parts["rate"][i]
         w.addcmul_(part, rate if rate.dim() == w.dim() else rate[:, :, None], value=-1)
     return losses
 
 
-def _drag(rows: Rows, rates: Rates, columns: dict[str, Tensor]) -> None:
+def _drag(rows: DeviceRows, affine: AffineRule, columns: dict[str, Tensor]) -> None:
     w = rows.flat["w"]
-    if rates.pulls:
+    if affine.pulls:
         w.addcmul_(w, rows.flat.get("pull", columns["pull"]), value=-1)
     if "shift" in rows.flat:
         w.add_(rows.flat["shift"])
 
 
-def _climbed(rows: Rows, sam: float, g: Vector, y: Tensor, weight: Tensor) -> Vector:
+def _climbed(rows: DeviceRows, sam: float, g: Vector, y: Tensor, weight: Tensor) -> Vector:
     """The gradient at w + sam g/|g|; a zero gradient does not move."""
     norms = torch.stack([torch.linalg.vector_norm(part.flatten(1), dim=1) for part in g], 1)
     norm = torch.linalg.vector_norm(norms, dim=1, keepdim=True)

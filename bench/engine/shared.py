@@ -16,16 +16,16 @@ from torch import Tensor
 
 ALIGNED = 64
 NORESERVE = 0x4000 if sys.platform == "linux" else 0  # mmap.MAP_NORESERVE, which Python 3.11 does not name
-Place = int | np.ndarray  # where a tensor lies, or its bytes
-Put = Callable[[Tensor], Place]
-Get = Callable[[Place, torch.dtype, tuple[int, ...]], Tensor]
+StoredTensor = int | np.ndarray  # where a tensor lies, or its bytes
+Put = Callable[[Tensor], StoredTensor]
+Get = Callable[[StoredTensor, torch.dtype, tuple[int, ...]], Tensor]
 
 
 class _Writer(pickle.Pickler):
     def __init__(self, file: io.BytesIO, put: Put) -> None:
         super().__init__(file, protocol=5)
         self._put = put
-        self._places: dict[Any, Place] = {}
+        self._places: dict[Any, StoredTensor] = {}
 
     def persistent_id(self, value: Any) -> Any:
         if not isinstance(value, Tensor):
@@ -94,7 +94,7 @@ class Arena:
         self._end = int.from_bytes(data[:8], "little")
         return read(data[8:], self._get)
 
-    def _put(self, value: Tensor) -> Place:
+    def _put(self, value: Tensor) -> StoredTensor:
         if self._end + value.nbytes > len(self._memory):
             return to_bytes(value).copy()
         place = self._end
@@ -102,7 +102,7 @@ class Arena:
         self._end += -(-value.nbytes // ALIGNED) * ALIGNED
         return place
 
-    def _get(self, place: Place, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
+    def _get(self, place: StoredTensor, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
         if isinstance(place, np.ndarray):
             return from_bytes(place, dtype, shape)
         count = int(np.prod(shape))

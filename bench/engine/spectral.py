@@ -20,7 +20,7 @@ BLOCK = 2**19  # numbers that are multiplied at a time
 LARGEST = 2**25  # numbers in the spectrum of the weights
 
 
-def pays(at: Geometry, batch: int) -> bool:
+def fft_is_cheaper(at: Geometry, batch: int) -> bool:
     """Fewer operations than the convolution, forward and backward, with something to spare?"""
     if at.stride != (1, 1):
         return False
@@ -124,13 +124,13 @@ class Spectral(Layer):
     def size(self, batch: int) -> None:
         at, half = self.at, self.half
         inputs, outputs, spectrum = batch * at.channels, batch * at.outer, at.full[0] * half
-        self.x = self.room("x", 2, spectrum, batch, at.channels)
-        self.dx = self.room("dx", 2, spectrum, batch, at.channels)
-        self.y = self.room("y", 2, spectrum, batch, at.outer)  # and its gradient
-        self.inputs = self.room("inputs", at.height, 2 * half, inputs)
-        self.outputs = self.room("outputs", at.rows, 2 * half, outputs)
-        self.map = self.room("map", at.rows, at.columns, outputs)
-        self.dmap = self.room("dmap", at.height, at.width, inputs)
+        self.x = self.buffer("x", 2, spectrum, batch, at.channels)
+        self.dx = self.buffer("dx", 2, spectrum, batch, at.channels)
+        self.y = self.buffer("y", 2, spectrum, batch, at.outer)  # and its gradient
+        self.inputs = self.buffer("inputs", at.height, 2 * half, inputs)
+        self.outputs = self.buffer("outputs", at.rows, 2 * half, outputs)
+        self.map = self.buffer("map", at.rows, at.columns, outputs)
+        self.dmap = self.buffer("dmap", at.height, at.width, inputs)
 
     def forward(self, x: Tensor) -> Tensor:
         self.outside.there(x[0], self.inputs, self.x)

@@ -41,7 +41,7 @@ def aligned(numbers: int, like: Tensor, *factors: int) -> int:
 
 
 @dataclass
-class Layer:
+class StackedLinear:
     """One layer of n devices: its gradient and what the way to it needs."""
 
     linear: Linear
@@ -58,9 +58,9 @@ class Layer:
         weight = self.weight[:, :, : self.linear.inner]
         return [weight] if self.linear.bias is None else [weight, self.bias]
 
-    def at(self, n: int) -> Layer:
+    def at(self, n: int) -> StackedLinear:
         parts = (self.inputs, self.wide, self.z, self.d, self.back, self.weight, self.bias)
-        return Layer(self.linear, *(part[:n] for part in parts))
+        return StackedLinear(self.linear, *(part[:n] for part in parts))
 
 
 class Stack:
@@ -70,12 +70,12 @@ class Stack:
         self.layers = [self._layer(linear, linear is linears[-1], n, samples, like) for linear in linears]
 
     @staticmethod
-    def _layer(linear: Linear, last: bool, n: int, samples: int, like: Tensor) -> Layer:
+    def _layer(linear: Linear, last: bool, n: int, samples: int, like: Tensor) -> StackedLinear:
         inner, outer = linear.inner, linear.outer
         columns = inner if inner > 1 and inner * outer % aligned(1, like) == 0 else aligned(inner, like, 1)
         wide = like.new_zeros(n, samples, columns)
         shape = (n, outer, samples) if last else (n, samples, outer)
-        return Layer(
+        return StackedLinear(
             linear,
             inputs=wide[:, :, :inner],
             wide=wide,
@@ -134,7 +134,10 @@ class Stack:
                 torch.baddbmm(bias.unsqueeze(column), a, b, out=layer.z)
             if layer is not self.layers[-1]:
                 after = self.layers[i + 1].inputs
-                torch.clamp_min(layer.z, 0, out=after) if layer.linear.relu else after.copy_(layer.z)
+                if layer.linear.relu:
+                    torch.clamp_min(layer.z, 0, out=after)
+                else:
+                    after.copy_(layer.z)
         last = self.layers[-1]
         torch.log_softmax(last.z, 1, out=last.d)
         return last.d.gather(1, y[:, None])[:, 0].neg_()

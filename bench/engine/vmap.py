@@ -19,7 +19,7 @@ from torch.func import functional_call, grad_and_value, vmap
 
 from algorithms.base import Fed, LocalRule
 from bench import own_code
-from bench.engine import batched
+from bench.engine import kernel
 from bench.engine.base import Engine, Group
 from bench.errors import UserError
 from bench.learning.batches import Batches
@@ -47,8 +47,8 @@ class Vmap(Engine):
 
     def epoch(self, group: Group, epoch: int, rule: LocalRule, fed: Fed) -> None:
         for places in self._stacks(group, epoch):
-            stack = _Stack(group, epoch, places, self)
-            self._train(stack, batched.terms(rule, stack.rows, fed.lr, group.w), fed)
+            stack = _DeviceStack(group, epoch, places, self)
+            self._train(stack, kernel.row_terms(rule, stack.rows, fed.lr, group.w), fed)
 
     def gradient(self, w: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         x, y = self.batches.load(index)
@@ -64,14 +64,15 @@ class Vmap(Engine):
             lanes = (waiting[place % self.lanes] for place in range(self.stack))
             yield [lane.pop() if lane else None for lane in lanes]
 
-    def _train(self, stack: _Stack, t: batched.RowTerms, fed: Fed) -> None:
+    def _train(self, stack: _DeviceStack, t: kernel.Terms, fed: Fed) -> None:
         for number in range(stack.steps):
             x, y, weight = stack.load(number)
             g, loss = self.many(stack.w, x, y, weight)
             if t.sam:
-                g, _ = self.many(batched.climbed(stack.w, g, t.sam), x, y, weight)
-            stack.take(g, loss)
-            batched.step(stack.w, g, stack.m, stack.received, t, fed.momentum, fed.decay)
+                g, _ = self.many(kernel.climbed_rows(stack.w, g, t.sam), x, y, weight)
+            stack.loss += loss
+            kernel.add_up(stack.sums, [g])
+            kernel.step([stack.w], [g], stack.m, [stack.received], t, fed.momentum, fed.decay)
             stack.give_back(number)
 
     def _loss(self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
@@ -127,7 +128,7 @@ class _End:
     rows: Tensor
 
 
-class _Stack:
+class _DeviceStack:
     """Devices at their places. One that has taken its last step is trained on, but what it was then counts."""
 
     def __init__(self, group: Group, epoch: int, places: list[int | None], engine: Vmap) -> None:
@@ -138,9 +139,9 @@ class _Stack:
         index = torch.tensor(self.rows, device=group.w.device)
         self.w = engine.layout.rows(group.w.index_select(0, index))  # [S, P]
         self.received = group.received.index_select(0, index)
-        self.m = None if group.m is None else group.m.index_select(0, index)
+        self.m = None if group.m is None else [group.m.index_select(0, index)]
         self.loss = group.loss.index_select(0, index)
-        self.sums = {name: value.index_select(0, index) for name, value in group.sums.items()}
+        self.sums = {name: [value.index_select(0, index)] for name, value in group.sums.items()}
         each = {k: group.batches[k][epoch] for k in self.places}
         self.steps = max(map(len, each.values()))
         self._ends = self._find_ends({k: len(steps) for k, steps in each.items()})
@@ -155,21 +156,13 @@ class _Stack:
             x = self._augmented(x, index, number)
         return x, y, weight
 
-    def take(self, g: Tensor, loss: Tensor) -> None:
-        self.loss += loss
-        for name, total in self.sums.items():
-            if name == "last_gradient":
-                total.copy_(g)
-            else:
-                total += g
-
     def give_back(self, number: int) -> None:
         if (end := self._ends.get(number)) is None:
             return
         pairs = [(self.group.w, self.w), (self.group.loss, self.loss)]
-        pairs += [(self.group.sums[name], value) for name, value in self.sums.items()]
+        pairs += [(self.group.sums[name], value) for name, (value,) in self.sums.items()]
         if self.group.m is not None and self.m is not None:
-            pairs.append((self.group.m, self.m))
+            pairs.append((self.group.m, self.m[0]))
         for theirs, mine in pairs:
             theirs.index_copy_(0, end.rows, mine.index_select(0, end.places))
 

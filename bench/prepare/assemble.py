@@ -14,18 +14,18 @@ from torch import Tensor, nn
 
 from algorithms.base import Algorithm, Fed
 from bench import models
-from bench.engine import choose, count
+from bench.engine import choose
 from bench.engine.base import Trains
 from bench.engine.head import HeadFit
-from bench.engine.pool import Here, Spread, Workers
-from bench.engine.site import Site
+from bench.engine.pool import Spread, ThisProcess, Workers
+from bench.engine.worker_service import WorkerService
 from bench.errors import UserError
 from bench.learning.batches import Batches
 from bench.learning.evaluate import Evaluate
 from bench.learning.flat import Layout, trainable
 from bench.learning.services import LayerOutputs
 from bench.models.custom import try_out
-from bench.prepare import budget
+from bench.prepare import budget, count
 from bench.prepare.allocator import keep_memory
 from bench.prepare.prerun import Prerun
 from bench.prepare.registry import create
@@ -39,19 +39,21 @@ from datamodules.base import Loaded
 
 @dataclass(frozen=True)
 class Parts:
+    """What a run consists of."""
+
+    config: Mapping[str, Any]  # to record: with the engine that was chosen, so that a resume takes the same one
+    module: nn.Module
+    workers: Workers  # processes that train and evaluate; to be closed when the run is over
+    prerun: Prerun
     loop: FederatedLoop
     evaluate: Figures  # test figures of what is deployed now
+    memory: budget.Need  # bytes, by what they are for
     data: dict[str, Any]  # facts for the record
     model: dict[str, Any]
-    module: nn.Module
-    prerun: Prerun
-    memory: budget.Need  # bytes, by what they are for
-    config: Mapping[str, Any]  # to record: with the engine that was chosen, so that a resume takes the same one
-    workers: Workers  # to be closed when the run is over
 
 
 @dataclass(frozen=True)
-class Ground:
+class WorkerSetup:
     """What every process that takes part in a run holds."""
 
     loaded: Loaded
@@ -60,7 +62,7 @@ class Ground:
     device: torch.device
 
     @classmethod
-    def load(cls, config: Mapping[str, Any]) -> Ground:
+    def load(cls, config: Mapping[str, Any]) -> WorkerSetup:
         keep_memory()
         torch.set_num_threads(1)  # two threads in each of two processes make a step fifty times slower
         seed = config["seed"]
@@ -85,13 +87,9 @@ class Ground:
             "deviation": " ".join(filter(None, (self.loaded.deviation, self.remark))) or None,
         }
 
-    def site(self, config: Mapping[str, Any]) -> tuple[Site, str, dict[str, Any]]:
+    def service(self, config: Mapping[str, Any]) -> tuple[WorkerService, str, dict[str, Any]]:
         """Also says why it has its engine, and what the record is to say of the model."""
         loaded, seed = self.loaded, config["seed"]
-
-        def inputs(x: Tensor) -> Tensor:
-            return loaded.inputs(x, config["normalise"], dtype)
-
         net = models.build(config["model"], loaded.shape, loaded.classes, stream(seed, "init"))
         from bench.learning.module import (
             local_module,  # Lightning takes seven seconds: only once little is left to refuse
@@ -100,7 +98,7 @@ class Ground:
         module = local_module(config["model"], net).to(self.device)
         layout = Layout(module)
         w0 = layout.flatten(trainable(module))
-        dtype = w0.dtype
+        inputs = partial(loaded.inputs, normalise=config["normalise"], dtype=w0.dtype)
         batches = Batches(
             loaded.train.x.to(self.device),
             loaded.train.y.to(self.device),
@@ -123,51 +121,43 @@ class Ground:
         evaluate = Evaluate(module, layout, x.to(self.device), y.to(self.device), inputs)
         facts = _model(config, module, layout, batches)
         engine, why = choose.engine(config["engine"]["name"], module, layout, batches, _work(config, batches))
-        return Site(engine, fed, evaluate), why, facts
+        return WorkerService(engine, fed, evaluate), why, facts
 
 
 def build(config: Mapping[str, Any], folder: Callable[[Mapping[str, Any]], Path] | None = None) -> Parts:
     """`folder` makes or names the run's own, should something large have to be kept there."""
-    ground = Ground.load(config)
-    samples = [len(client) for client in ground.clients]
-    memory = budget.check(config, ground.loaded, samples, ground.device)
-    alone, why, facts = ground.site(config)
-    config = {
-        **config,
-        "engine": {**config["engine"], "name": alone.engine.name},
-        "engine_why": config.get("engine_why") or why,
-    }
-    engine: Trains = alone.engine
-    module, layout = alone.engine.module, engine.layout
-    w0 = layout.flatten(trainable(module))
+    setup = WorkerSetup.load(config)
+    samples = [len(client) for client in setup.clients]
+    memory = budget.check(config, setup.loaded, samples, setup.device)
+    service, why, facts = setup.service(config)
+    named = {**config["engine"], "name": service.engine.name}
+    config = {**config, "engine": named, "engine_why": config.get("engine_why") or why}
+    kept = partial(folder, config) if folder else None
+    module, layout, fed = service.engine.module, service.engine.layout, service.fed
     devices = Devices(config["clients"], config["seed"], config["sampling"], Population(**config["devices"]))
-
-    def make(algo: Algorithm) -> FederatedLoop:
-        return FederatedLoop(algo, fed, engine, devices, rules(config, algo, fed), w0)
-
-    prerun = Prerun(make, partial(folder, config) if folder else None)
-    fed = replace(alone.fed, trace=prerun)
-    site = replace(alone, fed=fed)
+    make = partial(_loop, config, devices, layout.flatten(trainable(module)))
     try:
         algo = create(config["algo"])
-        number = count.workers(config, layout.size, samples, rules(config, algo, fed), ground.device)
-        workers = _start(config, site, number)
-        engine = alone.engine if isinstance(workers, Here) else Spread(alone.engine, workers)
-        loop = make(algo)
+        number = count.workers(config, layout.size, samples, rules(config, algo, fed), setup.device)
+        traced = replace(fed, trace=Prerun(partial(make, fed, service.engine), kept))  # a worker has no other workers
+        workers = _start(config, replace(service, fed=traced), number)
+        engine = service.engine if isinstance(workers, ThisProcess) else Spread(service.engine, workers)
+        prerun = Prerun(partial(make, fed, engine), kept)
+        loop = make(replace(fed, trace=prerun), engine, algo)
     except UserError:
         raise
     except ValueError as error:  # a method that cannot work with this model
         raise UserError(f"{error}.") from None
     return Parts(
-        loop=loop,
-        evaluate=Figures(loop, alone.evaluate, workers, stream(config["seed"], "watched")),
-        data=ground.facts(config["dataset"]["name"], len(alone.evaluate.y)),
-        model=facts,
-        module=module,
-        prerun=prerun,
-        memory=memory,
         config=config,
+        module=module,
         workers=workers,
+        prerun=prerun,
+        loop=loop,
+        evaluate=Figures(loop, service.evaluate, workers, stream(config["seed"], "watched")),
+        memory=memory,
+        data=setup.facts(config["dataset"]["name"], len(service.evaluate.y)),
+        model=facts,
     )
 
 
@@ -177,22 +167,34 @@ def _work(config: Mapping[str, Any], batches: Batches) -> choose.Work:
     return choose.Work(together=max(config["concurrency"] or 0, config["cohort"]), steps=steps)
 
 
-def _start(config: Mapping[str, Any], site: Site, number: int) -> Workers:
+def _loop(
+    config: Mapping[str, Any], devices: Devices, w0: Tensor, fed: Fed, engine: Trains, algo: Algorithm
+) -> FederatedLoop:
+    return FederatedLoop(algo, fed, engine, devices, rules(config, algo, fed), w0)
+
+
+def _start(config: Mapping[str, Any], service: WorkerService, number: int) -> Workers:
     """Before anything starts threads, since the workers are forked."""
     asked, address = config["engine"]["workers"], config["engine"]["address"]
-    if site.evaluate.y.device.type != "cpu":
+    if service.evaluate.y.device.type != "cpu":
         if (asked or 1) > 1 or address != "local":
             print("workers    1: on a GPU one process trains all devices; engine.device=cpu takes more", flush=True)
-        return Here(site)
+        return ThisProcess(service)
     if address != "local":
         from bench.engine.ray import Actors
 
-        return Actors(config, site, number, address)
+        return Actors(partial(remote_service, config), service, number, address)
     if number == 1:
-        return Here(site)
+        return ThisProcess(service)
     from bench.engine.process import Forked
 
-    return Forked(site, number)
+    return Forked(service, number)
+
+
+def remote_service(config: Mapping[str, Any]) -> WorkerService:
+    """On another machine, which is sent nothing but the config."""
+    create(config["algo"])  # a class in a file of the user's is known from here on
+    return WorkerSetup.load(config).service(config)[0]
 
 
 def _model(config: Mapping[str, Any], module: nn.Module, layout: Layout, batches: Batches) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from algorithms.base import Algorithm, Fed, State
 from algorithms.views import Trace
 from bench import models
-from bench.engine import count
 from bench.errors import UserError
 from bench.learning.flat import Layout
+from bench.prepare import count
 from bench.prepare.registry import create
 from bench.prepare.resources import available, free_disk
 from bench.seeding import stream

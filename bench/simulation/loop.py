@@ -38,7 +38,7 @@ class FederatedLoop:
         self.arrivals_per_round = rules.arrivals_per_round or rules.schedule.buffer
         self.sync_stragglers = self.sync and rules.schedule.buffer > 1
         self.at_once = self.sync and not (devices.population.loss or algo.mail)
-        self.batch = rules.together(w0.numel(), engine.places)
+        self.batch = rules.together(w0.numel(), engine.parallel_parts)
         self.server = algo.init_server(w0, fed)
         personal = {} if algo.personal == "none" else {"w": w0}
         self.memory = Memory({**algo.init_client(w0, fed), **personal}, fed.clients)

@@ -10,10 +10,12 @@ from torch import Tensor, nn
 
 from bench.speed.work import LR, Data, Round, Workload
 
-Local = Callable[[nn.Module, Tensor, Tensor, int], None]  # trains the net on one device's x and y for so many passes
+TrainLocally = Callable[
+    [nn.Module, Tensor, Tensor, int], None
+]  # trains the net on one device's x and y for so many passes
 
 
-def averaged(load: Workload, data: Data, local: Local, net: nn.Module | None = None) -> Round:
+def averaged(load: Workload, data: Data, local: TrainLocally, net: nn.Module | None = None) -> Round:
     """The loop everyone writes first: each device from the same start, the parameters averaged."""
     net = load.net() if net is None else net
     pools = [(data.x[index], data.y[index]) for index in data.clients]

@@ -19,7 +19,7 @@ from bench.speed.variants import VARIANTS
 from bench.speed.work import WORKLOADS, Data, Workload
 
 TURN = 0.3  # seconds of a repetition, one round at least
-Figures = dict[str, dict[str, float]]  # by variant
+VariantFigures = dict[str, dict[str, float]]  # by variant
 
 
 def main(argv: Sequence[str]) -> int:
@@ -53,13 +53,13 @@ def main(argv: Sequence[str]) -> int:
 
 def measure(
     load: Workload, variants: Sequence[str], repetitions: int, seconds: float, peers: Path | None = None
-) -> Figures:
+) -> VariantFigures:
     """Medians over interleaved repetitions, after a round to warm up; prints them. A repetition of short rounds is
     several of them in a row: a run has no other process between its rounds that empties the caches."""
     data = Data(load)
     taken: dict[str, list[float]] = {}
     overheads: dict[str, list[float]] = {}
-    figures: Figures = {}
+    figures: VariantFigures = {}
     with ExitStack() as stack:
         processes: dict[str, Turns] = {}
         for name in [*variants, *(PEERS if peers else ())]:
@@ -88,7 +88,7 @@ def measure(
     return figures
 
 
-def _report(figures: Figures, overheads: Mapping[str, float]) -> None:
+def _report(figures: VariantFigures, overheads: Mapping[str, float]) -> None:
     base = figures.get("plain", {}).get("seconds_per_round")
     for name, row in figures.items():
         value = row["seconds_per_round"]
@@ -126,7 +126,7 @@ def _known(given: str, known: Mapping[str, object], what: str) -> list[str]:
     return names
 
 
-def _bars(results: Mapping[str, Figures], target: Path) -> None:
+def _bars(results: Mapping[str, VariantFigures], target: Path) -> None:
     """Client-steps a second of every variant, a panel for each workload."""
     figure, panels = pictures.pyplot().subplots(
         1, len(results), figsize=(1 + 3 * len(results), 4), squeeze=False, layout="constrained"

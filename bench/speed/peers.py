@@ -84,7 +84,7 @@ def pfl(controls: Controls) -> None:
     from pfl.metrics import Metrics
     from pfl.model.pytorch import PyTorchModel
 
-    class Model(Net):
+    class PflNet(Net):
         def metrics(self, x: Tensor, y: Tensor) -> dict[str, Any]:
             return {}
 
@@ -106,7 +106,7 @@ def pfl(controls: Controls) -> None:
                 torch.distributed.barrier()
 
     rank, clients = int(os.environ.get("RANK", 0)), len(spec()["passes"])
-    module = Model(spec())
+    module = PflNet(spec())
     model = PyTorchModel(module, torch.optim.SGD, torch.optim.SGD(module.parameters(), lr=1.0))
     users = itertools.cycle(range(clients))
     data = FederatedDataset(lambda client: Dataset(raw_data=list(shuffled(client))), lambda: next(users))

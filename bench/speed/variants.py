@@ -18,8 +18,8 @@ from bench.engine.base import Engine, Trains
 from bench.engine.eager import Eager
 from bench.engine.pool import Spread
 from bench.engine.process import Forked
-from bench.engine.site import Site
 from bench.engine.vmap import Vmap
+from bench.engine.worker_service import WorkerService
 from bench.learning.batches import Batches
 from bench.learning.classifier import Classifier
 from bench.learning.evaluate import Evaluate
@@ -119,7 +119,7 @@ def spread(engine: Engine, fed: Fed, cores: int) -> Trains:
         return engine
     batches = engine.batches
     nothing = Evaluate(engine.module, engine.layout, batches.x[:1], batches.y[:1], batches.inputs)
-    return Spread(engine, Forked(Site(engine, fed, nothing), cores))
+    return Spread(engine, Forked(WorkerService(engine, fed, nothing), cores))
 
 
 def auto(module: nn.Module, layout: Layout, batches: Batches) -> Engine:

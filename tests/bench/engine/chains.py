@@ -13,13 +13,13 @@ from bench.learning.flat import Layout, trainable
 CLASSES = 4
 
 
-FORMS = {"columns": (True, False), "spectral": (False, True), "torch": (False, False)}
+FORMS = {"im2col": (True, False), "spectral": (False, True), "torch": (False, False)}
 
 
 def force(monkeypatch, form):
-    few, pays = FORMS[form]
-    monkeypatch.setattr(compiler, "few", lambda layer: few)
-    monkeypatch.setattr(compiler, "pays", lambda at, batch: pays and at.stride == (1, 1))
+    im2col, fft = FORMS[form]
+    monkeypatch.setattr(compiler, "prefers_im2col", lambda layer: im2col)
+    monkeypatch.setattr(compiler, "fft_is_cheaper", lambda at, batch: fft and at.stride == (1, 1))
 
 
 def flat_after(features, shape, *rest):

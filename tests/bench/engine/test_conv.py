@@ -9,7 +9,7 @@ from bench import models
 from bench.engine import compile as compiler
 from bench.engine import structure
 from bench.engine.conv import Convolutional
-from bench.engine.convolutions import Columns, Torch
+from bench.engine.convolutions import Im2col, TorchConvolution
 from bench.engine.layers import Relu
 from bench.engine.spectral import Spectral
 from bench.learning.classifier import Classifier
@@ -79,13 +79,13 @@ def test_gradients_are_autograds(build, form, monkeypatch):
         torch.testing.assert_close(found, g, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize(("form", "kind"), zip(FORMS, [Columns, Spectral, Torch], strict=True), ids=FORMS)
+@pytest.mark.parametrize(("form", "kind"), zip(FORMS, [Im2col, Spectral, TorchConvolution], strict=True), ids=FORMS)
 def test_a_form_that_is_asked_for_is_used(form, kind, monkeypatch):
     """So that the test above tests three."""
     force(monkeypatch, form)
     module, layout, batches = federation(flat_after(uneven(), (3, 11, 9)), (3, 11, 9), [6])
-    steps = Convolutional(module, layout, batches).steps
-    assert [type(s) for s in steps if isinstance(s, Columns | Spectral | Torch)] == [kind, kind]
+    steps = Convolutional(module, layout, batches).layers
+    assert [type(s) for s in steps if isinstance(s, Im2col | Spectral | TorchConvolution)] == [kind, kind]
 
 
 def test_a_batch_larger_than_usual_has_the_mean_gradient(monkeypatch):
@@ -96,7 +96,7 @@ def test_a_batch_larger_than_usual_has_the_mean_gradient(monkeypatch):
     torch.testing.assert_close(found, g, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("form", ["columns", "torch"])
+@pytest.mark.parametrize("form", ["im2col", "torch"])
 def test_of_equal_maxima_the_first_gets_the_gradient(form, monkeypatch):
     """Whole numbers in image and weights: equal windows abound, and no rounding hides them."""
     force(monkeypatch, form)
@@ -149,18 +149,18 @@ def test_relu_waits_for_the_pooling():
 @pytest.mark.parametrize(
     ("name", "shape", "batch", "forms"),
     [
-        ("lenet5", (1, 28, 28), 64, [Columns, Spectral]),
-        ("lenet5_3x3", (3, 32, 32), 64, [Columns, Columns]),
-        ("fed2a_cnn", (3, 32, 32), 48, [Torch, Spectral]),
-        ("fed2a_cnn", (3, 32, 32), 1, [Torch, Torch]),
-        ("cifar10_cnn", (3, 32, 32), 64, [Torch, Torch, Torch]),
+        ("lenet5", (1, 28, 28), 64, [Im2col, Spectral]),
+        ("lenet5_3x3", (3, 32, 32), 64, [Im2col, Im2col]),
+        ("fed2a_cnn", (3, 32, 32), 48, [TorchConvolution, Spectral]),
+        ("fed2a_cnn", (3, 32, 32), 1, [TorchConvolution, TorchConvolution]),
+        ("cifar10_cnn", (3, 32, 32), 64, [TorchConvolution, TorchConvolution, TorchConvolution]),
     ],
 )
 def test_the_form_of_a_convolution_follows_from_its_sizes(name, shape, batch, forms):
     keys = {"dropout": 0.0, "channels": [64, 128], "hidden": [8, 8]}
     net = models.build({"name": name, "width": 1.0, **keys}, shape, CLASSES, stream(0, "init"))
-    steps = Convolutional(*federation(net, shape, [2], batch_size=batch, dtype=torch.float32)).steps
-    assert [type(step) for step in steps if isinstance(step, Columns | Spectral | Torch)] == forms
+    steps = Convolutional(*federation(net, shape, [2], batch_size=batch, dtype=torch.float32)).layers
+    assert [type(step) for step in steps if isinstance(step, Im2col | Spectral | TorchConvolution)] == forms
 
 
 def test_relu_knows_its_zeros():

@@ -210,13 +210,13 @@ START = """
 import torch
 from bench.engine.process import Forked
 
-class Site:
+class Service:
     def work(self, seed):
         w = torch.ones(500, 500)
         while True:
             w @ w
 
-workers = Forked(Site(), 3)
+workers = Forked(Service(), 3)
 print(*[worker.process.pid for worker in workers.workers], flush=True)
 list(workers.map("work", [(0,), (1,), (2,)]))
 """

@@ -2,10 +2,12 @@
 
 import importlib.util
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from bench.engine import ray as actors
 from bench.errors import UserError
 from bench.main import command
 from bench.prepare import compose
+from bench.prepare.assemble import build, remote_service
 
 ROOT = Path(__file__).parents[3]
 SMALL = ["dataset=digits", "clients=12", "cohort=6", "rounds=3", "epochs=2", "test_samples=100", "logger=none"]
@@ -41,7 +44,7 @@ ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=sys
 for keys in (["algo=fedagg"], ["algo=fedbabu", "partition=classes", "partition.per_client=3"]):
     keys = [*sys.argv[2:], *keys]
     parts = build(compose.config([*keys, "engine.workers=2", "engine.address=auto"]))
-    assert parts.workers.count == 2 and parts.loop.engine.places == 2
+    assert parts.workers.count == 2 and parts.loop.engine.parallel_parts == 2
     assert outcome(parts, kill=True) == outcome(build(compose.config(keys))), keys
     print("same", flush=True)
 """
@@ -74,6 +77,17 @@ def test_messages_come_out_as_they_went_in():
     found = actors.unpack(actors.pack({"rows": rows, "one": torch.tensor(2.0).expand(3), "none": torch.zeros(0, 2)}))
     assert torch.equal(found["rows"], rows) and torch.equal(found["one"], torch.full((3,), 2.0))
     assert found["none"].shape == (0, 2)
+
+
+def test_an_actor_makes_its_service_of_what_can_be_sent():
+    config = compose.config(SMALL)
+    parts = build(config)
+    actor = actors.Actor(pickle.loads(pickle.dumps(partial(remote_service, config))))
+    call = (parts.loop.server["w"][None], 0, 1)
+    answer, error = actors.unpack(actor.call(*actors.pack(("test", call))))
+    assert error is None
+    assert torch.equal(answer, next(parts.workers.map("test", [call])))
+    parts.workers.close()
 
 
 def test_without_ray_the_command_that_installs_it_is_named(monkeypatch, capsys):

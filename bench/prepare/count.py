@@ -12,9 +12,8 @@ import torch
 from bench.simulation.schedule import Rules
 
 PER_STEP, PER_NUMBER = 4e-6, 5e-11  # seconds of a local step in C, measured: by itself, and per parameter and sample
-WORTHWHILE = (
-    0.01  # seconds of training between two results that the loop waits for; measured: two processes gain from here
-)
+# seconds of training between two results that the loop waits for; measured: two processes gain from here
+WORTHWHILE = 0.01
 
 
 def workers(config: Mapping[str, Any], size: int, samples: Sequence[int], plan: Rules, device: torch.device) -> int:
@@ -25,8 +24,8 @@ def workers(config: Mapping[str, Any], size: int, samples: Sequence[int], plan: 
     most = min(plan.schedule.concurrency, plan.batch or plan.schedule.concurrency)
     if asked is not None:
         return int(min(asked, most))
-    pays = address != "local" or most * _job_seconds(config, size, samples) >= WORTHWHILE
-    return min(_cores(address), most) if pays else 1
+    worthwhile = address != "local" or most * _job_seconds(config, size, samples) >= WORTHWHILE
+    return min(_cores(address), most) if worthwhile else 1
 
 
 def _job_seconds(config: Mapping[str, Any], size: int, samples: Sequence[int]) -> float:

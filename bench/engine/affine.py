@@ -15,7 +15,7 @@ from algorithms.base import Fed, LocalRule
 from bench.engine.base import Group, numbers
 
 
-class Rates:
+class AffineRule:
     """One local epoch's rule for all devices of a group; arrays have a number for each device.
 
     Which terms there are is decided by the rule, never by the devices that happen to be in the group: a device's

@@ -23,7 +23,7 @@ def constants(fed: Fed) -> Constants:
 
 
 @dataclass(frozen=True)
-class Site:
+class WorkerService:
     """Nothing is kept between two calls."""
 
     engine: Engine

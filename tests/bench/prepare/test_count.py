@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from algorithms.base import Schedule
-from bench.engine import count
-from bench.prepare import compose
+from bench.prepare import compose, count
 from bench.simulation.schedule import Rules
 
 LARGE, SMALL = 10**7, 10
