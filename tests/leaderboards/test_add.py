@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -77,6 +78,12 @@ def test_the_name_depends_on_what_shapes_training_and_on_nothing_else(finished):
     ]
     assert names[0] == names[1] == names[2]
     assert len({*names}) == 4
+
+
+def test_committed_results_have_the_names_that_their_commands_get_today():
+    kept = [run for run in results.committed() if run.command.startswith("python bench.py algo=")][::40]
+    configs = compose.configs(shlex.split(run.command)[2:] for run in kept)
+    assert len(kept) > 5 and [results.name_of(config) for config in configs] == [run.name for run in kept]
 
 
 def test_a_key_that_comes_later_changes_no_name_unless_it_is_set(finished, tmp_path, monkeypatch):
