@@ -24,7 +24,7 @@ from bench.simulation.schedule import Rules
 
 
 @dataclass(frozen=True)
-class Trace:
+class Trajectory:
     """`w[t]` [rounds + 1, P]: the server's model after t aggregations; `server`, `clients`: the states at the end,
     the latter with one row for each device; `rows`: what metrics.csv would hold, for each aggregation of a synchronous
     schedule, for each arrival of an asynchronous one."""
@@ -133,7 +133,7 @@ def quadratic(
     steps: Any,
     seconds: Any = None,
     **keys: Any,
-) -> Trace:
+) -> Trajectory:
     """Runs `algo` (an Algorithm or its CLI name, its fields as `algo.x` in keys) on clients whose loss is
     w'A_i w/2 - b_i'w and whose every local step is the exact gradient, through the real kernel, loop and clock.
 
@@ -214,7 +214,7 @@ def _rules(own: Schedule, key: dict[str, Any]) -> Rules:
     )
 
 
-def _traced(loop: FederatedLoop, rounds: int) -> Trace:
+def _traced(loop: FederatedLoop, rounds: int) -> Trajectory:
     ws = [loop.server["w"].clone()]
     rows = []
     while loop.version < rounds:
@@ -222,4 +222,4 @@ def _traced(loop: FederatedLoop, rounds: int) -> Trace:
         if loop.version == len(ws):
             ws.append(loop.server["w"].clone())
     names = loop.memory.initial
-    return Trace(torch.stack(ws), dict(loop.server), {name: loop.memory.rows(name) for name in names}, rows)
+    return Trajectory(torch.stack(ws), dict(loop.server), {name: loop.memory.rows(name) for name in names}, rows)

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Subset, TensorDataset
 from datamodules.base import Dataset, Loaded, Split
 from datamodules.partition import Indices, Partition
 
-Batch = tuple[Tensor, ...]
+Tensors = tuple[Tensor, ...]
 
 
 class FederatedData(LightningDataModule):
@@ -48,28 +48,28 @@ class FederatedData(LightningDataModule):
         """Load and deal now rather than at first use, so that errors come before training."""
         _ = self.parts
 
-    def client_dataloader(self, client: int) -> DataLoader[Batch]:
+    def client_dataloader(self, client: int) -> DataLoader[Tensors]:
         return self._loader(self.data.train, self.parts[client], shuffle=True)
 
-    def train_dataloader(self) -> DataLoader[Batch]:
+    def train_dataloader(self) -> DataLoader[Tensors]:
         """All clients' samples together."""
         return self._loader(self.data.train, np.concatenate(self.parts), shuffle=True)
 
-    def val_dataloader(self) -> DataLoader[Batch]:
+    def val_dataloader(self) -> DataLoader[Tensors]:
         return self.test_dataloader()
 
-    def test_dataloader(self) -> DataLoader[Batch]:
+    def test_dataloader(self) -> DataLoader[Tensors]:
         return self._loader(self.data.test, np.arange(len(self.data.test)), shuffle=False)
 
-    def _loader(self, split: Split, rows: Indices, shuffle: bool) -> DataLoader[Batch]:
+    def _loader(self, split: Split, rows: Indices, shuffle: bool) -> DataLoader[Tensors]:
         subset = Subset(TensorDataset(split.x, split.y), rows.tolist())
         collate = self._training_batch if shuffle else self._batch
         return DataLoader(subset, self.batch_size, shuffle=shuffle, collate_fn=collate)
 
-    def _training_batch(self, samples: list[Batch]) -> Batch:
+    def _training_batch(self, samples: list[Tensors]) -> Tensors:
         x, y = (torch.stack(column) for column in zip(*samples, strict=True))
         return self.data.inputs(self.data.augment(x, self._augmentation), self.normalise), y
 
-    def _batch(self, samples: list[Batch]) -> Batch:
+    def _batch(self, samples: list[Tensors]) -> Tensors:
         x, y = (torch.stack(column) for column in zip(*samples, strict=True))
         return self.data.inputs(x, self.normalise), y
