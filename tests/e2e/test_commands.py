@@ -73,9 +73,9 @@ def test_a_multirun_with_a_diverged_run_still_ends_with_its_table(capsys):
     assert "diverged (1 of 1)" in line
     assert "never" in line
     runs = {run.config["lr"]: run.result for run in read_all(Path("runs"))}
-    assert runs[1e30]["diverged"]["round"] == 1
-    assert runs[1e30]["final_accuracy"] is None
-    assert runs[0.1]["final_accuracy"] > 0
+    assert runs[1e30].diverged["round"] == 1
+    assert runs[1e30].final_accuracy is None
+    assert runs[0.1].final_accuracy > 0
 
 
 def test_training_happens_in_the_engines_only():
