@@ -8,7 +8,8 @@ import torch
 import yaml
 from torch import nn
 
-from bench import compiled, replay
+from bench import compiled
+from bench.commands import replay
 from bench.engine import choose
 from bench.engine.choose import Work, engine
 from bench.errors import UserError

@@ -263,8 +263,8 @@ def test_a_run_goes_on_with_another_number_of_workers(monkeypatch):
     assert command([f"resume={folder}", "engine.workers=0"]) == 2
     assert command([f"resume={folder}", "engine.workers=2"]) == 0
     found = read(folder).result
-    assert found["weights_sha256"] == expected["weights_sha256"]
-    assert (found["workers"], expected["workers"]) == (2, 1)
+    assert found.weights_sha256 == expected.weights_sha256
+    assert (found.workers, expected.workers) == (2, 1)
     assert replay.main([str(folder)]) == 0
 
 
