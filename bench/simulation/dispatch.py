@@ -49,9 +49,14 @@ class Dispatch:
     def __len__(self) -> int:
         return len(self.client)
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether one of them goes on from its own model."""
+        return self.start.count(None) < len(self)
+
     def take(self, rows: Sequence[int]) -> Dispatch:
         """Some of the devices, in this order."""
-        if len(rows) == len(self) and all(k == row for k, row in enumerate(rows)):
+        if list(rows) == list(range(len(self))):
             return self
         return Dispatch(**{name: [getattr(self, name)[k] for k in rows] for name in COLUMNS})
 

@@ -58,7 +58,7 @@ class Learned:
 
     def take(self, rows: Sequence[int]) -> Learned:
         """Some rows, in this order; all of them without a copy."""
-        if len(rows) == len(self) and all(k == row for k, row in enumerate(rows)):
+        if list(rows) == list(range(len(self))):
             return self
         index = torch.tensor(list(rows), device=self.loss.device)
         return _combined([self], lambda parts: parts[0][index])

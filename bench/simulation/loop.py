@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -64,20 +65,20 @@ class FederatedLoop(Server):
         drawn, repeat = self.first(), False
         while not self.out_of_time:
             rows, until = self.draft(drawn, repeat), self.rules.virtual_seconds
-            begun = (size for size, begins in zip(rows.bytes_down, rows.begins, strict=True) if begins <= until)
-            self.traffic.down += sum(begun)
+            begun = map(until.__ge__, rows.begins)
+            self.traffic.down += sum(map(operator.mul, rows.bytes_down, begun))
             self.out_of_time = max(rows.arrival) > until
             self.clock.now = min(max(rows.arrival), until)
-            rows = rows.take([k for k, arrival in enumerate(rows.arrival) if arrival <= until])
-            learned = self.learn(rows) if len(rows) else None
+            if self.out_of_time:
+                rows = rows.take([k for k, arrival in enumerate(rows.arrival) if arrival <= until])
             kept: list[int] = []
-            if learned is not None:
-                order = sorted(range(len(rows)), key=rows.arrival.__getitem__)  # ties in the order of the numbers
-                kept = sorted(order[k] for k in self._receive(rows.take(order), learned, order, tally))
+            if len(rows):
+                learned = self.learn(rows)
+                kept = self._receive(rows, learned, range(len(rows)), tally)
+                if kept and not self.out_of_time:
+                    self.merge(rows.take(kept), learned.take(kept), tally)
             if self.out_of_time:
                 break
-            if learned is not None and kept:
-                self.merge(rows.take(kept), learned.take(kept), tally)
             drawn = [rows.client[k] for k in kept for _ in range(rows.count[k])]
             repeat = self.next_version()
             if not repeat:
@@ -195,8 +196,8 @@ class FederatedLoop(Server):
     def _go_on(self, job: Job, tally: Tally) -> None:
         """No answer came: the device trains on from its own model, and what was lost is part of its next upload."""
         rows, learned = Dispatch.of([job]), self._learned(job)
-        self._account(rows, learned, [job.row], "lost")
-        if not self._without_diverged(rows, learned, [job.row]):
+        self._account(rows, learned, [job.row], [0], "lost")
+        if not self._without_diverged(rows, learned, [job.row], [0]):
             return self._replace(job, tally)
         number = self.dispatches[job.client]
         self.dispatches[job.client] += 1

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from collections import Counter
 from collections.abc import Sequence
+from itertools import repeat
 
 from torch import Tensor
 
@@ -77,7 +79,9 @@ class Server:
         numbers = [self.dispatches[client] - 1 for client in clients]
         layers = self.algo.sends(self.version, self.fed)
         down, each = self.traffic.download_size(self.server, self.algo), len(clients)
-        unicast = [{name: self.server[name][client].clone() for name in self.algo.unicast} for client in clients]
+        own: list[State] = [{}] * each
+        if self.algo.unicast:
+            own = [{name: self.server[name][client].clone() for name in self.algo.unicast} for client in clients]
         mail = self.algo.mail
         rows = Dispatch(
             client=clients,
@@ -87,12 +91,12 @@ class Server:
             epochs=self.devices.grant(self.version, clients, numbers, self.fed.epochs, self.sync_stragglers),
             steps_per_epoch=list(map(self.engine.batches.steps_per_epoch, clients)),
             layers=[layers.tolist()] * each,
-            recipients=[own[mail].nonzero()[:, 0].tolist() if mail else [] for own in unicast],
+            recipients=[row[mail].nonzero()[:, 0].tolist() for row in own] if mail else [[]] * each,
             bytes_up=[self.traffic.upload_size(layers)] * each,
             bytes_down=[down] * each,
             dispatched=[self.clock.now] * each,
             begins=self.devices.downloaded(clients, down, self.clock.now),
-            unicast=unicast,
+            unicast=own,
         )
         travel(rows, self.devices, self._timeout, self.algo.retransmit)
         return rows
@@ -102,35 +106,38 @@ class Server:
         return self.training.learn(rows, self.sent, self.memory)
 
     def _receive(self, rows: Dispatch, learned: Learned, at: Sequence[int], tally: Tally) -> list[int]:
-        """Uploads come in, in the order of `rows`, whose rows of `learned` are `at`; returns the ones that count."""
-        self._account(rows, learned, at, "arrived")
+        """Uploads come in, whose rows of `learned` are `at`; returns the ones that count."""
+        order = sorted(range(len(rows)), key=rows.arrival.__getitem__)  # ties in the order of the devices
+        self._account(rows, learned, at, order, "arrived")
         self.arrivals += sum(rows.count)
-        kept = self._without_diverged(rows, learned, at)
-        weights = [self.samples[rows.client[k]] * rows.count[k] for k in kept]
-        tally.add([learned.losses[at[k]] for k in kept], weights)
+        kept = self._without_diverged(rows, learned, at, order)
+        counted = order if len(kept) == len(order) else [k for k in order if k in set(kept)]
+        losses, clients, count = learned.losses, rows.client, rows.count
+        tally.add([losses[at[k]] for k in counted], [self.samples[clients[k]] * count[k] for k in counted])
         if learned.memory:
             for k in kept:
-                self.memory.write(rows.client[k], {name: values[at[k]] for name, values in learned.memory.items()})
+                self.memory.write(clients[k], {name: values[at[k]] for name, values in learned.memory.items()})
         return kept
 
-    def _account(self, rows: Dispatch, learned: Learned, at: Sequence[int], outcome: str) -> None:
+    def _account(self, rows: Dispatch, learned: Learned, at: Sequence[int], order: Sequence[int], outcome: str) -> None:
         """What was sent and computed counts, whether it arrived or not."""
-        self.traffic.up += sum(size * attempts for size, attempts in zip(rows.bytes_up, rows.attempts, strict=True))
+        self.traffic.up += sum(map(operator.mul, rows.bytes_up, rows.attempts))
         self.traffic.peer += self.traffic.message * sum(map(len, rows.recipients))
-        self.evaluations += sum(learned.computed[k] for k in at)
+        self.evaluations += sum(map(learned.computed.__getitem__, at))
         columns = (rows.client, rows.version, rows.dispatched, rows.begins, rows.finish, rows.arrival)
-        self.ended += [(*row, outcome) for row in zip(*columns, strict=True)]
+        ended = list(zip(*columns, repeat(outcome, len(rows)), strict=True))
+        self.ended += map(ended.__getitem__, order)
 
-    def _without_diverged(self, rows: Dispatch, learned: Learned, at: Sequence[int]) -> list[int]:
+    def _without_diverged(self, rows: Dispatch, learned: Learned, at: Sequence[int], order: Sequence[int]) -> list[int]:
         """A device whose training diverged counts as arrived but not in any mean, and starts afresh."""
         if not learned.not_finite:
-            return list(range(len(at)))
-        bad = {k: learned.not_finite[row] for k, row in enumerate(at) if row in learned.not_finite}
+            return list(range(len(rows)))
+        bad = {k: learned.not_finite[at[k]] for k in order if at[k] in learned.not_finite}
         if bad and self.rules.on_divergence == "stop":
-            first = min(bad)
-            raise Diverged(self.round + 1, rows.client[first], bad[first])
+            first, what = next(iter(bad.items()))
+            raise Diverged(self.round + 1, rows.client[first], what)
         self.dropped += len(bad)
-        return [k for k in range(len(at)) if k not in bad]
+        return [k for k in range(len(rows)) if k not in bad]
 
     def merge(self, rows: Dispatch, learned: Learned, tally: Tally) -> None:
         """Makes the server's next state of these rows, which are in client order."""

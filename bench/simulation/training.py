@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -65,7 +66,7 @@ class Training:
             effective_steps=trained.effective_steps,
             lr_sum=trained.lr_sum,
             loss=trained.loss,
-            evaluations=torch.tensor(evaluations, device=trained.loss.device),
+            evaluations=_column(evaluations, trained.loss),
         )
 
     def merge(self, server: State, version: int, rows: Dispatch, learned: Learned, sent: Sent) -> State:
@@ -86,25 +87,22 @@ def inputs(rows: Dispatch, algo: Algorithm, fed: Fed, sent: Sent, memory: Memory
     server |= {name: torch.stack([own[name] for own in rows.unicast]) for name in algo.unicast}
     remembered, received = memory.read(rows.client), server["w"]
     start = received if algo.personal == "none" else torch.where(personal, remembered["w"], received)
-    if any(own is not None for own in rows.start):
+    if rows.goes_on:
         start = torch.stack([row if own is None else own for own, row in zip(rows.start, start, strict=True)])
     mail = senders = None
     if algo.mail:
         nothing = torch.zeros_like(received[0])
         mail = torch.stack([nothing if read is None else read for read in rows.mail])
         senders = received.new_tensor(rows.senders)
-
-    def long(values: list[int]) -> Tensor:
-        return torch.tensor(values, device=received.device)
-
+    client = _column(rows.client, received)
     return Jobs(
-        client=(client := long(rows.client)),
-        version=long(rows.version),
+        client=client,
+        version=_column(rows.version, received),
         start=start,
         received=received,
         samples=fed.samples[client],
-        epochs=long(rows.epochs),
-        steps_per_epoch=long(rows.steps_per_epoch),
+        epochs=_column(rows.epochs, received),
+        steps_per_epoch=_column(rows.steps_per_epoch, received),
         server=server,
         memory=remembered,
         mail=mail,
@@ -117,23 +115,20 @@ def updates(
 ) -> Updates:
     """What the server aggregates into w, rows in client order; what was not sent, or never is (`shared` [P] is false),
     is as if unchanged."""
-
-    def numbers(values: Sequence[float]) -> Tensor:
-        return w.new_tensor(values)
-
-    client = torch.tensor(rows.client, device=w.device)
-    count, samples, received = numbers(rows.count), fed.samples[client], _broadcast(rows, sent, "w")
+    client = _column(rows.client, w)
+    count, downloaded = _column(rows.count, w).to(w.dtype), _column(rows.version, w)
+    samples, received = fed.samples[client], _broadcast(rows, sent, "w")
     layers, delta, base = _layers(rows, w), learned.delta, received
     if not (layers.all() and shared.all()):
         there = fed.layout.expand(layers) & shared
         delta, base = torch.where(there, delta, torch.zeros_like(delta)), torch.where(there, received, w)
     return Updates(
         client=client,
-        version=numbers(rows.version),
-        staleness=numbers([version - downloaded for downloaded in rows.version]),
+        version=downloaded.to(w.dtype),
+        staleness=(version - downloaded).to(w.dtype),
         samples=samples,
         count=count,
-        epochs=numbers(rows.epochs),
+        epochs=_column(rows.epochs, w).to(w.dtype),
         steps=learned.steps,
         effective_steps=learned.effective_steps,
         lr_sum=learned.lr_sum,
@@ -147,6 +142,11 @@ def updates(
     )
 
 
+def _column(values: list[int], like: Tensor) -> Tensor:
+    """[K] long, through numpy, which takes a third of the time."""
+    return torch.from_numpy(np.array(values, dtype=np.int64)).to(like.device)
+
+
 def _broadcast(rows: Dispatch, sent: Sent, name: str) -> Tensor:
     """[K, ...]: what each device downloaded; without a copy where all downloaded the same version."""
     first, *others = dict.fromkeys(rows.version)
@@ -157,14 +157,14 @@ def _broadcast(rows: Dispatch, sent: Sent, name: str) -> Tensor:
 
 def _layers(rows: Dispatch, like: Tensor) -> Tensor:
     first = rows.layers[0]
-    if all(layers is first for layers in rows.layers):
+    if len(set(map(id, rows.layers))) == 1:
         return torch.tensor(first, device=like.device).expand(len(rows), -1)
     return torch.tensor(rows.layers, device=like.device)
 
 
 def _carried(rows: Dispatch, trained: Trained) -> Trained:
     """A lost job and its continuation are one longer job: what it did counts from `received`."""
-    if all(own is None for own in rows.start):
+    if not rows.goes_on:
         return trained
     before = trained.steps.new_tensor(rows.carried).T
     return replace(
