@@ -33,7 +33,7 @@ from bench.simulation.learned import Learned
 from bench.simulation.loop import FederatedLoop
 from bench.simulation.memory import Memory
 from bench.simulation.tally import Tally
-from bench.simulation.training import Learning, Sent
+from bench.simulation.training import Learner, Sent
 
 QUIET = 60.0  # seconds; a shorter run begins without a word
 BUDGET = 0.2  # seconds for each thing that is measured; one step at least
@@ -212,7 +212,7 @@ def _memory(parts: Parts) -> float:
     return peak_memory() + sum(size for name, size in parts.memory.items() if name not in there)
 
 
-def _copy(loop: FederatedLoop, training: Learning | None = None) -> FederatedLoop:
+def _copy(loop: FederatedLoop, training: Learner | None = None) -> FederatedLoop:
     engine = copy.copy(loop.engine.alone)
     return FederatedLoop(loop.algo, loop.fed, engine, loop.devices, loop.rules, loop.server["w"], training)
 

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from algorithms.views import Trace
 from bench.simulation.clock import Event, Kind, RoundTrip
+from bench.simulation.coordinator import Coordinator
 from bench.simulation.dispatch import Dispatch, Job
 from bench.simulation.flight import IdleClients, InFlight
 from bench.simulation.learned import Learned
 from bench.simulation.mail import Letter
-from bench.simulation.server import Server
 from bench.simulation.tally import Tally
 from bench.simulation.travel import events, round_trip, travel
 
@@ -24,11 +24,11 @@ COUNTERS = ("version", "round", "arrivals", "evaluations", "next_job", "dropped"
 PARTS = ("clock", "traffic", "memory")
 
 
-class FederatedLoop(Server):
+class FederatedLoop(Coordinator):
     """Owns all state; the algorithm is pure. `advance()` runs one reporting round.
 
     A synchronous round in which nothing can get lost is known as a whole when it is dispatched (`_round`); anything
-    else goes event by event (`_events`). What is done to the rows is the same (bench/simulation/server.py).
+    else goes event by event (`_events`). What is done to the rows is the same (bench/simulation/coordinator.py).
     """
 
     @property

@@ -22,7 +22,7 @@ from bench.simulation.schedule import Rules
 Sent = Mapping[int, State]  # version -> what was broadcast with it
 
 
-class Learning(Protocol):
+class Learner(Protocol):
     """What the loop needs of it; a forecast has one that learns nothing."""
 
     jobs_per_call: int

@@ -1,4 +1,4 @@
-"""The server of a federation: its state, and what happens to devices that are sent a model, a row each."""
+"""All state of a federation, and what happens to devices that are sent a model, a row each."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from bench.simulation.memory import Memory
 from bench.simulation.schedule import Rules
 from bench.simulation.tally import Ended, Tally
 from bench.simulation.traffic import Traffic
-from bench.simulation.training import Learning, Training
+from bench.simulation.training import Learner, Training
 from bench.simulation.travel import travel
 
 
-class Server:
+class Coordinator:
     """Rows are drafted, learn, are received and merged: each is written here once, for one row or a whole cohort."""
 
     def __init__(
@@ -38,14 +38,14 @@ class Server:
         devices: Devices,
         rules: Rules,
         w0: Tensor,
-        training: Learning | None = None,
+        training: Learner | None = None,
     ) -> None:
         self.algo, self.fed, self.engine, self.devices, self.rules = algo, fed, engine, devices, rules
         self.sync = rules.schedule.sync
         self.at_once = self.sync and not (devices.population.loss or algo.mail)  # nothing can get lost
         self.arrivals_per_round = rules.arrivals_per_round or rules.schedule.buffer
         self.sync_stragglers = self.sync and rules.schedule.buffer > 1
-        self.training: Learning = training or Training(algo, fed, engine, rules, w0)
+        self.training: Learner = training or Training(algo, fed, engine, rules, w0)
         self.server = algo.init_server(w0, fed)
         personal = {} if algo.personal == "none" else {"w": w0}
         self.memory = Memory({**algo.init_client(w0, fed), **personal}, fed.clients)
