@@ -134,7 +134,7 @@ def read(path: Path) -> CommittedRun:
     except (OSError, ValueError):
         raise UserError(f"{path} is not readable JSON; python -m leaderboards add writes it.") from None
     try:
-        keys = {"format": data.pop("format"), "engine": data.pop("engine"), **data.pop("config")}
+        keys = {"format": data.pop("format", 1), "engine": data.pop("engine"), **data.pop("config")}
         config = versions.upgraded(keys, versions.CONFIG, path)
         engine, result = config.pop("engine"), RunResult.from_dict(data.pop("result"), path)
         plan = tuple(_planned(item) for item in data.pop("plan"))

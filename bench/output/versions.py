@@ -27,6 +27,9 @@ class Added:
     option: str | None = None  # only where its group has this name: fedlga, for a key of algo=fedlga
 
     def upgrade(self, content: dict[str, Any]) -> None:
+        group, dot, _ = self.key.partition(".")
+        if dot and self.option is None:
+            content.setdefault(group, {})  # which may have come with the key
         node, name = _place(content, self.key)
         if node is not None and self.option in (None, node.get("name")):
             node.setdefault(name, self.value)
@@ -35,6 +38,9 @@ class Added:
         node, name = _place(content, self.key)
         if node is not None and node.get(name) == self.value and self.option in (None, node.get("name")):
             node.pop(name, None)
+            group = self.key.partition(".")[0]
+            if content.get(group) == {}:
+                del content[group]
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ class Coordinator:
         self._account(rows, learned, at, order, "arrived")
         self.arrivals += sum(rows.count)
         kept = self._without_diverged(rows, learned, at, order)
-        counted = order if len(kept) == len(order) else [k for k in order if k in set(kept)]
+        counted = order if len(kept) == len(order) else sorted(kept, key=rows.arrival.__getitem__)
         losses, clients, count = learned.losses, rows.client, rows.count
         tally.add([losses[at[k]] for k in counted], [self.samples[clients[k]] * count[k] for k in counted])
         if learned.memory:

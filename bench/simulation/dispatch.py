@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import Any
 
 from torch import Tensor
@@ -61,12 +62,12 @@ class Dispatch:
         return Dispatch(**{name: [getattr(self, name)[k] for k in rows] for name in COLUMNS})
 
     def jobs(self) -> Iterator[Job]:
-        for row in zip(*(getattr(self, name) for name in COLUMNS), strict=True):
+        for row in zip(*attrgetter(*COLUMNS)(self), strict=True):
             yield Job(*row)
 
     @staticmethod
     def of(jobs: Sequence[Job]) -> Dispatch:
-        return Dispatch(**{name: [getattr(job, name) for job in jobs] for name in COLUMNS})
+        return Dispatch(*map(list, zip(*map(attrgetter(*COLUMNS), jobs), strict=True)))
 
 
 _FRESH: dict[str, Any] = {
@@ -108,7 +109,7 @@ class Job:
     mail: Tensor | None
     senders: int
     id: int = -1
-    trainable: bool = False  # nothing that comes later changes its inputs
+    trainable: bool = False
     learned: Learned | None = None  # of all that were trained in the same call; its own is `row`
     row: int = 0
 

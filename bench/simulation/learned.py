@@ -6,12 +6,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from algorithms.base import State
+
+SEEN = ("delta", "steps", "effective_steps", "lr_sum", "loss", "evaluations")
 
 
 @dataclass(frozen=True)
@@ -69,17 +72,21 @@ class Learned:
         return parts[0] if len(parts) == 1 else _combined(parts, torch.cat)
 
     @staticmethod
-    def rows(places: Sequence[tuple[Learned, int]]) -> Learned:
-        """These rows of these tables."""
-        first = places[0][0]
-        if all(table is first for table, _ in places):
-            return first.take([k for _, k in places])
-        return Learned.join([table.take([k]) for table, k in places])
+    def uploads(places: Sequence[tuple[Learned, int]]) -> Learned:
+        """What the server gets to see of these rows of these tables, copied once."""
+        first, rows = places[0][0], [k for _, k in places]
+        whole = all(table is first for table, _ in places) and rows == list(range(len(first)))
+
+        def column(of: Callable[[Learned], Tensor]) -> Tensor:
+            return of(first) if whole else torch.stack([of(table)[k] for table, k in places])
+
+        extra = {name: column(lambda table, name=name: table.extra[name]) for name in first.extra}  # type: ignore[misc]
+        numbers = {name: column(attrgetter(name)) for name in SEEN}
+        return Learned(extra=extra, memory={}, gradient=None, end=None, **numbers)
 
     def state_dict(self, row: int) -> dict[str, Any]:
-        """Of one row, cloned: with a view a file would hold the whole table. The device's memory has been written."""
-        one = _combined([self], lambda parts: parts[0][row : row + 1].clone())
-        return {**vars(one), "memory": {}, "gradient": None, "end": None}
+        """Of one row: with a view a file would hold the whole table. The device's memory has been written."""
+        return dict(vars(Learned.uploads([(self, row)])))
 
 
 def _combined(parts: Sequence[Learned], how: Callable[[list[Tensor]], Tensor]) -> Learned:
@@ -88,6 +95,6 @@ def _combined(parts: Sequence[Learned], how: Callable[[list[Tensor]], Tensor]) -
     def one(values: list[Any]) -> Any:
         if isinstance(values[0], dict):
             return {name: how([value[name] for value in values]) for name in values[0]}
-        return None if any(value is None for value in values) else how(values)
+        return None if values[0] is None else how(values)
 
     return Learned(**{f.name: one([getattr(part, f.name) for part in parts]) for f in fields(Learned)})

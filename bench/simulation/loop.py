@@ -63,27 +63,30 @@ class FederatedLoop(Coordinator):
     def _round(self, tally: Tally) -> None:
         """To the next version, or until the virtual time is up."""
         drawn, repeat = self.first(), False
-        while not self.out_of_time:
-            rows, until = self.draft(drawn, repeat), self.rules.virtual_seconds
-            begun = map(until.__ge__, rows.begins)
-            self.traffic.down += sum(map(operator.mul, rows.bytes_down, begun))
-            self.out_of_time = max(rows.arrival) > until
-            self.clock.now = min(max(rows.arrival), until)
-            if self.out_of_time:
-                rows = rows.take([k for k, arrival in enumerate(rows.arrival) if arrival <= until])
-            kept: list[int] = []
-            if len(rows):
-                learned = self.learn(rows)
-                kept = self._receive(rows, learned, range(len(rows)), tally)
-                if kept and not self.out_of_time:
-                    self.merge(rows.take(kept), learned.take(kept), tally)
+        while True:
+            drawn = self._pass(drawn, repeat, tally)
             if self.out_of_time:
                 break
-            drawn = [rows.client[k] for k in kept for _ in range(rows.count[k])]
             repeat = self.next_version()
             if not repeat:
                 break
         self.sent.clear()
+
+    def _pass(self, drawn: Sequence[int], repeat: bool, tally: Tally) -> list[int]:
+        """The devices train and are aggregated; returns those that counted, one entry a place."""
+        rows, until = self.draft(drawn, repeat), self.rules.virtual_seconds
+        self.traffic.down += sum(map(operator.mul, rows.bytes_down, map(until.__ge__, rows.begins)))
+        last = max(rows.arrival)
+        self.out_of_time, self.clock.now = last > until, min(last, until)
+        if self.out_of_time:
+            rows = rows.take([k for k, arrival in enumerate(rows.arrival) if arrival <= until])
+        if not len(rows):
+            return []
+        learned = self.learn(rows)
+        kept = self._receive(rows, learned, range(len(rows)), tally)
+        if kept and not self.out_of_time:
+            self.merge(rows.take(kept), learned.take(kept), tally)
+        return [rows.client[k] for k in kept for _ in range(rows.count[k])]
 
     def _events(self, tally: Tally) -> None:
         if not self.jobs:
@@ -131,7 +134,7 @@ class FederatedLoop(Coordinator):
     def _launch(self, rows: Dispatch) -> None:
         for job in rows.jobs():
             job.id, self.next_job = self.next_job, self.next_job + 1
-            job.trainable = self.algo.mail is None
+            job.trainable = not (self.algo.mail or self.devices.population.loss)
             found = events(job, self.devices, self.traffic.message)
             for event in found:
                 self.clock.push(event)
@@ -216,7 +219,7 @@ class FederatedLoop(Coordinator):
     def _aggregate(self, tally: Tally) -> None:
         jobs = sorted(self.arrived, key=lambda job: job.client)
         if jobs:  # all of a cohort may have been dropped
-            self.merge(Dispatch.of(jobs), Learned.rows([(self._learned(job), job.row) for job in jobs]), tally)
+            self.merge(Dispatch.of(jobs), Learned.uploads([(self._learned(job), job.row) for job in jobs]), tally)
         self.arrived, self.filled = [], 0
         contributors = [job.client for job in jobs for _ in range(job.count)]
         repeat = self.next_version()

@@ -93,6 +93,7 @@ TABLE = (
     Renamed(2, "weighting", "size", "samples"),
     Added(3, "devices.jitter", 0.0),
     Added(3, "algo.beta", 0.9, option="fedlga"),
+    Added(3, "privacy.name", "none"),
 )
 
 
@@ -100,6 +101,7 @@ def test_keys_that_came_later_get_their_default_and_values_their_name(monkeypatc
     monkeypatch.setattr(versions, "FORMAT", 3)
     old = {"algo": {"name": "fedlga"}, "devices": {"name": "mixed"}, "weighting": "size"}
     new = {"algo": {"name": "fedlga", "beta": 0.9}, "devices": {"name": "mixed", "jitter": 0.0}}
+    new |= {"privacy": {"name": "none"}}
     assert upgraded(old, TABLE, "x") == {**new, "weighting": "samples"}
     assert upgraded({**old, "format": 2}, TABLE, "x") == {**new, "weighting": "size"}
     assert upgraded({**old, "algo": {"name": "fedavg"}}, TABLE, "x")["algo"] == {"name": "fedavg"}

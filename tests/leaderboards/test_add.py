@@ -91,6 +91,7 @@ def test_a_key_that_comes_later_changes_no_name_unless_it_is_set(finished, tmp_p
     later = (
         Added(3, "devices.jitter", 0.0),
         Added(3, "server.rule", None),
+        Added(3, "privacy.name", "none"),
         Renamed(3, "weighting", "uniform", "equal"),
     )
     monkeypatch.setattr(versions, "CONFIG", (*versions.CONFIG, *later))
