@@ -48,7 +48,7 @@ class _Cifar(_Images):
         if place.files is self.pickles:
             train, test = (self._unpickle(place.folder, part) for part in self.md5)
         else:
-            train, test = (Split(*read_npz(place.folder / n, self.shape, self.facts().classes)[:2]) for n in NPZ)
+            train, test = (Split(*read_npz(place.folder / n, self.shape, self.classes)[:2]) for n in NPZ)
         return train, test
 
     def _unpickle(self, folder: Path, files: Md5) -> Split:
