@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import io
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from bench.errors import UserError
+from bench.output.metrics_csv import csv_text
 from bench.output.tables import aligned
 from bench.record import write_atomically
 from leaderboards import golden, plans, results
@@ -45,7 +45,8 @@ def check(update: bool, root: Path = golden.ROOT) -> int:
     )
     moved, fresh = sum(map(len, parts)), [*sorted(methods), *sorted(firsts)]
     if update:
-        _write(folder / EXPECTED, verdicts)
+        rows = ([claim, *columns] for claim, columns in verdicts.items())
+        write_atomically(folder / EXPECTED, csv_text([["id", *COLUMNS], *rows]))
         golden.save(folder, runs)
     for changes in filter(None, parts):
         print(table(changes))
@@ -89,7 +90,7 @@ def orphans() -> None:
     known = {place.key for place in plans.every()}
     for result in results.committed():
         for p in result.plan:
-            if (p.sweep, *p.cell, p.overrides) not in known:
+            if p.key not in known:
                 name = f"leaderboards/results/{result.name}.json"
                 raise LedgerError(f"{name} is a run of {p.sweep} that is no longer planned: add it again.")
 
@@ -142,11 +143,3 @@ def _read(path: Path) -> Expected:
         return {}
     except (KeyError, UnicodeDecodeError):
         raise UserError(f"{path} is not readable; python -m leaderboards check --update writes it.") from None
-
-
-def _write(path: Path, verdicts: Expected) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["id", *COLUMNS])
-    writer.writerows([claim, *values] for claim, values in verdicts.items())
-    write_atomically(path, text.getvalue())

@@ -23,6 +23,7 @@ from bench.errors import UserError
 from bench.metrics import PLUS_MINUS, mean_interval
 from bench.record import read_all, write_atomically
 from leaderboards import golden
+from leaderboards.check import table
 from leaderboards.commands import find
 from leaderboards.golden import Change, RunFailed
 from leaderboards.papers import papers, special
@@ -59,8 +60,6 @@ def check(update: bool, root: Path = golden.ROOT) -> int:
     if update:
         text = json.dumps({name: asdict(short) for name, short in now.items()}, indent=1)
         write_atomically(path, text + "\n")
-    from leaderboards.check import table
-
     if changes:
         print(table(changes))
     for name, short in now.items():

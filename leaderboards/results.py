@@ -40,8 +40,9 @@ class Planned:
     differs: dict[str, tuple[Any, Any]] = field(default_factory=dict)  # key -> (the plan's at scale=paper, the run's)
 
     @property
-    def cell(self) -> tuple[str, str, str]:
-        return self.method, self.dataset, self.setting
+    def key(self) -> tuple[str, str, str, str, tuple[str, ...]]:
+        """As that of the SweepRun that it is."""
+        return self.sweep, self.method, self.dataset, self.setting, self.overrides
 
 
 @dataclass(frozen=True)
