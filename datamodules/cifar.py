@@ -44,12 +44,11 @@ class _Cifar(_Images):
     def forms(self) -> Forms:
         return (self.arrays, self.pickles)
 
-    def parts(self, place: Place) -> tuple[Split, Split]:
+    def part(self, place: Place, name: str) -> Split:
         if place.files is self.pickles:
-            train, test = (self._unpickle(place.folder, part) for part in self.md5)
-        else:
-            train, test = (Split(*read_npz(place.folder / n, self.shape, self.classes)[:2]) for n in NPZ)
-        return train, test
+            training, test = self.md5
+            return self._unpickle(place.folder, test if name == "test" else training)
+        return Split(*read_npz(place.folder / f"{name}.npz", self.shape, self.classes)[:2])
 
     def _unpickle(self, folder: Path, files: Md5) -> Split:
         """Each file goes straight into its part of the whole: a second copy of a whole set would be too much."""

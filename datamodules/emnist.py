@@ -73,12 +73,9 @@ class EMNIST(_Images):
             _files(self.split, DERIVED[self.split], deviation=derived),
         )
 
-    def parts(self, place: Place) -> tuple[Split, Split]:
+    def part(self, place: Place, name: str) -> Split:
         prefix = place.files.names[0].removesuffix(IMAGES.format("-train"))
-        train, test = (self._upright(place, f"{prefix}-{part}") for part in ("train", "test"))
-        return train, test
-
-    def _upright(self, place: Place, part: str) -> Split:
-        split = read_split(place, part, self.classes, first_label=1 if self.split == "letters" else 0)
+        first_label = 1 if self.split == "letters" else 0
+        split = read_split(place, f"{prefix}-{name}", self.classes, first_label)
         # the files hold every image mirrored at its diagonal
         return Split(split.x.transpose(1, 2).contiguous(), split.y)

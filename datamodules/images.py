@@ -45,8 +45,8 @@ class _Images(_Known):
         """The forms that it may be found in, the best first."""
         raise NotImplementedError
 
-    def parts(self, place: Place) -> tuple[Split, Split]:
-        """Training and test data."""
+    def part(self, place: Place, name: str) -> Split:
+        """The training data (`train`) or the `test` data."""
         raise NotImplementedError
 
     def found(self) -> str | None:
@@ -66,7 +66,7 @@ class _Images(_Known):
 
     def read(self) -> Loaded:
         place = obtain(self.forms(), self.source)
-        train, test = self.parts(place)
+        train, test = (self.part(place, name) for name in ("train", "test"))
         notes = [place.files.deviation] if place.files.deviation else []
         if (len(train), len(test)) != self.size:
             notes.append("{:,} + {:,} samples, not {:,} + {:,}".format(len(train), len(test), *self.size))
