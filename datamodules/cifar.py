@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -105,7 +105,7 @@ class CIFAR10(_Cifar):
         names=(*md5[0], *md5[1]),
         torchvision=Torchvision("CIFAR10", "cifar-10-batches-py"),
     )
-    defaults: ClassVar[Mapping[str, Any]] = {
+    defaults: ClassVar = {
         "rounds": 100,
         "clients": 100,
         "cohort": 20,
@@ -135,15 +135,11 @@ class CIFAR100(_Cifar):
         names=("train", "test"),
         torchvision=Torchvision("CIFAR100", "cifar-100-python"),
     )
-    defaults: ClassVar[Mapping[str, Any]] = {
+    defaults: ClassVar = {
+        **CIFAR10.defaults,
         "rounds": 200,
-        "clients": 100,
-        "cohort": 20,
-        "epochs": 3,
         "batch_size": 64,
         "lr": 0.01,
         "target": 0.4,
-        "normalise": True,
-        "partition": {"name": "dirichlet", "alpha": 0.6},
         "model": {"name": "vgg11"},
     }

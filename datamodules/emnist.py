@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -36,7 +35,7 @@ class EMNIST(_Images):
     title = "handwritten letters (split letters) or digits and letters (split byclass), 28x28"
     shape = (1, 28, 28)
     size, classes, mean, std = FACTS["letters"]
-    defaults: ClassVar[Mapping[str, Any]] = {
+    defaults: ClassVar = {
         "rounds": 50,
         "clients": 100,
         "cohort": 20,

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -38,7 +37,7 @@ class GTSRB(_Images):
         names=(TRAINING, TEST, TEST_LABELS),
         torchvision=Torchvision("GTSRB", "gtsrb", options=({"split": "train"}, {"split": "test"})),
     )
-    defaults: ClassVar[Mapping[str, Any]] = {
+    defaults: ClassVar = {
         "rounds": 300,
         "clients": 30,
         "cohort": 6,

@@ -38,7 +38,8 @@ def check(update: bool, root: Path = golden.ROOT) -> int:
     except (LedgerError, RuntimeError) as error:
         print(f"check failed: {error}")
         return 1
-    methods, firsts = runs.keys() - old_runs.keys(), _papers(verdicts) - _papers(old_verdicts)
+    methods = runs.keys() - old_runs.keys()
+    firsts = {_paper(name) for name in verdicts} - {_paper(name) for name in old_verdicts}
     parts = (
         compare(old_verdicts, {name: row for name, row in verdicts.items() if _paper(name) not in firsts}),
         golden.compare(old_runs, {name: run for name, run in runs.items() if name not in methods}),
@@ -68,10 +69,6 @@ def check(update: bool, root: Path = golden.ROOT) -> int:
     return int(moved > 0 and not update)
 
 
-def _papers(verdicts: Expected) -> set[str]:
-    return {_paper(name) for name in verdicts}
-
-
 def _paper(name: str) -> str:
     return name.partition("/")[0]
 
@@ -99,7 +96,7 @@ def compare(old: Expected, new: Expected) -> list[Change]:
     """Verdicts that changed, or whose number did."""
     missing = (NOT_RUN, *[""] * (len(COLUMNS) - 1))
     changes = []
-    for claim in [*old, *(claim for claim in new if claim not in old)]:
+    for claim in old | new:
         a, b = old.get(claim, missing), new.get(claim, missing)
         if a != b:
             changes.append(Change(claim, " ".join(filter(None, a)), " ".join(filter(None, b)), _moved(a[1], b[1])))

@@ -128,7 +128,7 @@ def compare(golden: Runs, now: Runs) -> list[Change]:
     changes = []
     for algo in sorted(golden.keys() | now.keys()):
         old, new = golden.get(algo, {}), now.get(algo, {})
-        for plan in [*old, *(plan for plan in new if plan not in old)]:
+        for plan in old | new:
             if plan not in new:
                 changes.append(Change(f"{algo} {plan}", "pinned", "not run", ""))
             elif plan not in old:
@@ -139,7 +139,7 @@ def compare(golden: Runs, now: Runs) -> list[Change]:
 
 
 def _differences(name: str, old: Trajectory, new: Trajectory) -> Iterator[Change]:
-    for quantity in [*old, *(q for q in new if q not in old)]:
+    for quantity in old | new:
         a, b = old.get(quantity, []), new.get(quantity, [])
         if len(a) != len(b):
             yield Change(f"{name} {quantity}", f"{len(a)} rounds", f"{len(b)} rounds", "")

@@ -76,7 +76,7 @@ def read(path: Path) -> Found:
 def compare(stored: Found, now: Found) -> list[Change]:
     """Means that left the stored one by more than the tolerance, or its interval; and orderings that turned."""
     changes = []
-    for name in [*stored, *(name for name in now if name not in stored)]:
+    for name in stored | now:
         old, new = stored.get(name), now.get(name)
         if old is None or new is None:
             changes.append(Change(name, _words(old), _words(new), ""))

@@ -49,9 +49,10 @@ def page(title: str, content: object, current: str) -> str:
 def filter_form(found: Sequence[Verdict]) -> Html:
     counts = Counter(v.verdict for v in found)
     boxes = []
-    for name in filter(counts.get, VERDICTS):
-        box = el("input", type="checkbox", name="verdict", value=name, checked=True)
-        boxes.append(el("label", box, badge(name), el("small", counts[name])))
+    for name in VERDICTS:
+        if counts[name]:
+            box = el("input", type="checkbox", name="verdict", value=name, checked=True)
+            boxes.append(el("label", box, badge(name), el("small", counts[name])))
     field = el("input", type="search", name="find", placeholder="Find a method, data set or setting")
     search = el("label", el("span", "Find", class_="sr"), field)
     return el(
