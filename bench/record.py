@@ -117,9 +117,7 @@ class Record:
         path = self.folder / "metrics.csv"
         try:
             self._csv = self._csv or path.open("w", newline="", encoding="utf-8")
-            if first:
-                self._csv.write(metrics_csv.header(self._columns))
-            self._csv.write(metrics_csv.line(row.values()))
+            self._csv.write(metrics_csv.csv_text([self._columns, row.values()] if first else [row.values()]))
             self._csv.flush()
         except OSError as error:
             with suppress(OSError):  # closing tries to write once more

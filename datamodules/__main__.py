@@ -15,8 +15,7 @@ from datamodules.base import DataError, Dataset
 
 def data_sets() -> dict[str, type[Dataset]]:
     for info in pkgutil.iter_modules(datamodules.__path__, "datamodules."):
-        name = info.name.rpartition(".")[2]
-        if not name.startswith("_") and name != "module":  # module.py imports Lightning
+        if not info.name.startswith("datamodules._"):
             import_module(info.name)
 
     def below(cls: type[Dataset]) -> list[type[Dataset]]:

@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -44,12 +44,11 @@ class _Cifar(_Images):
     def forms(self) -> Forms:
         return (self.arrays, self.pickles)
 
-    def parts(self, place: Place) -> tuple[Split, Split]:
+    def part(self, place: Place, name: str) -> Split:
         if place.files is self.pickles:
-            train, test = (self._unpickle(place.folder, part) for part in self.md5)
-        else:
-            train, test = (Split(*read_npz(place.folder / n, self.shape, self.facts().classes)[:2]) for n in NPZ)
-        return train, test
+            training, test = self.md5
+            return self._unpickle(place.folder, test if name == "test" else training)
+        return Split(*read_npz(place.folder / f"{name}.npz", self.shape, self.classes)[:2])
 
     def _unpickle(self, folder: Path, files: Md5) -> Split:
         """Each file goes straight into its part of the whole: a second copy of a whole set would be too much."""
@@ -106,7 +105,7 @@ class CIFAR10(_Cifar):
         names=(*md5[0], *md5[1]),
         torchvision=Torchvision("CIFAR10", "cifar-10-batches-py"),
     )
-    defaults: ClassVar[Mapping[str, Any]] = {
+    defaults: ClassVar = {
         "rounds": 100,
         "clients": 100,
         "cohort": 20,
@@ -136,15 +135,11 @@ class CIFAR100(_Cifar):
         names=("train", "test"),
         torchvision=Torchvision("CIFAR100", "cifar-100-python"),
     )
-    defaults: ClassVar[Mapping[str, Any]] = {
+    defaults: ClassVar = {
+        **CIFAR10.defaults,
         "rounds": 200,
-        "clients": 100,
-        "cohort": 20,
-        "epochs": 3,
         "batch_size": 64,
         "lr": 0.01,
         "target": 0.4,
-        "normalise": True,
-        "partition": {"name": "dirichlet", "alpha": 0.6},
         "model": {"name": "vgg11"},
     }

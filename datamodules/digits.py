@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -24,7 +23,7 @@ class Digits(_Known):
     size = (1437, 360)
     classes = 10
     shape = (64,)
-    defaults: ClassVar[Mapping[str, Any]] = {
+    defaults: ClassVar = {
         "rounds": 30,
         "clients": 20,
         "cohort": 10,

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,11 +8,10 @@ from datamodules.download import Torchvision
 from datamodules.idx import IMAGES, LABELS, read_split
 from datamodules.images import _Images
 from datamodules.sources import Files, Forms, Place
-from datamodules.synthetic import Facts
 
-FACTS = {  # mean and deviation: of the derived training sets below
-    "letters": Facts((124_800, 20_800), 26, (0.1746,), (0.3321,)),
-    "byclass": Facts((697_932, 116_323), 62, (0.1736,), (0.3317,)),
+FACTS = {  # size, classes, and mean and deviation of the derived training sets below
+    "letters": ((124_800, 20_800), 26, (0.1746,), (0.3321,)),
+    "byclass": ((697_932, 116_323), 62, (0.1736,), (0.3317,)),
 }
 DERIVED = {"letters": "letters26-derived", "byclass": "byclass62-derived"}
 
@@ -37,7 +35,7 @@ class EMNIST(_Images):
     title = "handwritten letters (split letters) or digits and letters (split byclass), 28x28"
     shape = (1, 28, 28)
     size, classes, mean, std = FACTS["letters"]
-    defaults: ClassVar[Mapping[str, Any]] = {
+    defaults: ClassVar = {
         "rounds": 50,
         "clients": 100,
         "cohort": 20,
@@ -55,7 +53,7 @@ class EMNIST(_Images):
     def __post_init__(self) -> None:
         if self.split not in FACTS:
             raise DataError(f"dataset.split of emnist must be {' or '.join(FACTS)}, not {self.split!r}.")
-        for name, value in FACTS[self.split]._asdict().items():
+        for name, value in zip(("size", "classes", "mean", "std"), FACTS[self.split], strict=True):
             object.__setattr__(self, name, value)  # class variables everywhere else
         super().__post_init__()
 
@@ -74,12 +72,9 @@ class EMNIST(_Images):
             _files(self.split, DERIVED[self.split], deviation=derived),
         )
 
-    def parts(self, place: Place) -> tuple[Split, Split]:
+    def part(self, place: Place, name: str) -> Split:
         prefix = place.files.names[0].removesuffix(IMAGES.format("-train"))
-        train, test = (self._upright(place, f"{prefix}-{part}") for part in ("train", "test"))
-        return train, test
-
-    def _upright(self, place: Place, part: str) -> Split:
-        split = read_split(place, part, self.facts().classes, first_label=1 if self.split == "letters" else 0)
+        first_label = 1 if self.split == "letters" else 0
+        split = read_split(place, f"{prefix}-{name}", self.classes, first_label)
         # the files hold every image mirrored at its diagonal
         return Split(split.x.transpose(1, 2).contiguous(), split.y)

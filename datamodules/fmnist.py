@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from datamodules.download import Torchvision
 from datamodules.idx import CONTENTS, NAMES, _MnistLike, training_starts_with
@@ -31,7 +30,7 @@ class FMNIST(_MnistLike):
         },
     )
     mean, std = (0.2860,), (0.3530,)
-    defaults: ClassVar[Mapping[str, Any]] = {
+    defaults: ClassVar = {
         "rounds": 100,
         "clients": 50,
         "cohort": 10,

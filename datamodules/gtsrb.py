@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -38,7 +37,7 @@ class GTSRB(_Images):
         names=(TRAINING, TEST, TEST_LABELS),
         torchvision=Torchvision("GTSRB", "gtsrb", options=({"split": "train"}, {"split": "test"})),
     )
-    defaults: ClassVar[Mapping[str, Any]] = {
+    defaults: ClassVar = {
         "rounds": 300,
         "clients": 30,
         "cohort": 6,
@@ -54,14 +53,15 @@ class GTSRB(_Images):
     def forms(self) -> Forms:
         return (self.arrays, self.pictures)
 
-    def parts(self, place: Place) -> tuple[Split, Split]:
+    def part(self, place: Place, name: str) -> Split:
         if place.files is self.pictures:
-            return _training(place.folder / TRAINING), _test(place.folder)
-        x, y, rest = read_npz(place.folder / "train.npz", self.shape, self.classes)
+            return _test(place.folder) if name == "test" else _training(place.folder / TRAINING)
+        x, y, rest = read_npz(place.folder / f"{name}.npz", self.shape, self.classes)
+        if name == "test":
+            return Split(x, y)
         keep = ~torch.from_numpy(rest.get("valid", np.zeros(len(y), dtype=bool)))
         track = _track(y, torch.from_numpy(rest["track"].astype(np.int64))) if "track" in rest else None
-        test = Split(*read_npz(place.folder / "test.npz", self.shape, self.classes)[:2])
-        return Split(x, y, track).take(keep), test
+        return Split(x, y, track).take(keep)
 
 
 def _training(folder: Path) -> Split:

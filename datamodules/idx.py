@@ -35,9 +35,8 @@ class _MnistLike(_Images):
     def forms(self) -> Forms:
         return (self.files,)
 
-    def parts(self, place: Place) -> tuple[Split, Split]:
-        train, test = (read_split(place, part, self.classes) for part in ("train", "t10k"))
-        return train, test
+    def part(self, place: Place, name: str) -> Split:
+        return read_split(place, "t10k" if name == "test" else name, self.classes)
 
 
 def read_idx(path: Path, dims: int, sha256: str | None = None) -> Tensor:

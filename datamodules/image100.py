@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -52,7 +51,7 @@ class Image100(_Images):
     files = Files(
         title="IMAGE-100", name="image100", names=(".",), contents="train/<class>/<image>, 100 classes, and val or test"
     )
-    defaults: ClassVar[Mapping[str, Any]] = {
+    defaults: ClassVar = {
         "rounds": 500,
         "clients": 20,
         "cohort": 20,

@@ -19,7 +19,7 @@ from torch import Tensor
 from datamodules.base import DataError, Loaded, Split
 from datamodules.cache import Line, cache, workshop
 from datamodules.sources import SOURCES, Forms, Place, fetch, how_to_get, locate, obtain
-from datamodules.synthetic import Facts, _Known
+from datamodules.synthetic import _Known
 
 NPZ = ("train.npz", "test.npz")
 Array = NDArray[Any]
@@ -45,12 +45,9 @@ class _Images(_Known):
         """The forms that it may be found in, the best first."""
         raise NotImplementedError
 
-    def parts(self, place: Place) -> tuple[Split, Split]:
-        """Training and test data."""
+    def part(self, place: Place, name: str) -> Split:
+        """The training data (`train`) or the `test` data."""
         raise NotImplementedError
-
-    def facts(self) -> Facts:
-        return super().facts()._replace(mean=self.mean, std=self.std)
 
     def found(self) -> str | None:
         place = locate(self.forms(), self.source)
@@ -68,20 +65,20 @@ class _Images(_Known):
         return replace(loaded, augments=self.augment, resize=self.resize, shape=shape)
 
     def read(self) -> Loaded:
-        place, facts = obtain(self.forms(), self.source), self.facts()
-        train, test = self.parts(place)
+        place = obtain(self.forms(), self.source)
+        train, test = (self.part(place, name) for name in ("train", "test"))
         notes = [place.files.deviation] if place.files.deviation else []
-        if (len(train), len(test)) != facts.size:
-            notes.append("{:,} + {:,} samples, not {:,} + {:,}".format(len(train), len(test), *facts.size))
+        if (len(train), len(test)) != self.size:
+            notes.append("{:,} + {:,} samples, not {:,} + {:,}".format(len(train), len(test), *self.size))
         return Loaded(
             train=train,
             test=test,
-            classes=facts.classes,
+            classes=self.classes,
             shape=self.shape,
             source=place.text,
             scale=1 / 255,
-            mean=facts.mean,
-            std=facts.std,
+            mean=self.mean,
+            std=self.std,
             deviation="; ".join(notes),
         )
 

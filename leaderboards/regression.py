@@ -9,10 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
-import sys
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -21,12 +17,13 @@ from pathlib import Path
 
 from bench.errors import UserError
 from bench.metrics import PLUS_MINUS, mean_interval
-from bench.record import read_all, write_atomically
+from bench.record import write_atomically
 from leaderboards import golden
+from leaderboards.check import table
 from leaderboards.commands import find
 from leaderboards.golden import Change, RunFailed
 from leaderboards.papers import papers, special
-from leaderboards.plans import cell, places
+from leaderboards.plans import cell_of, places
 
 FILE = "regression_fmnist.txt"  # JSON; not *.json, which are golden runs
 ROUNDS, LAST = 40, 10
@@ -59,8 +56,6 @@ def check(update: bool, root: Path = golden.ROOT) -> int:
     if update:
         text = json.dumps({name: asdict(short) for name, short in now.items()}, indent=1)
         write_atomically(path, text + "\n")
-    from leaderboards.check import table
-
     if changes:
         print(table(changes))
     for name, short in now.items():
@@ -81,7 +76,7 @@ def read(path: Path) -> Found:
 def compare(stored: Found, now: Found) -> list[Change]:
     """Means that left the stored one by more than the tolerance, or its interval; and orderings that turned."""
     changes = []
-    for name in [*stored, *(name for name in now if name not in stored)]:
+    for name in stored | now:
         old, new = stored.get(name), now.get(name)
         if old is None or new is None:
             changes.append(Change(name, _words(old), _words(new), ""))
@@ -108,19 +103,11 @@ def run_now(root: Path = golden.ROOT) -> Found:
 
 def _run(name: str, root: Path) -> Short:
     claim = find(name)
-    place = places(cell(claim.paper, claim.method, claim.dataset, claim.setting), claim.where)[0]
+    place = places(cell_of(claim), claim.where)[0]
     seeds = ",".join(map(str, place.sweep.seeds))
     keys = (*place.run.overrides, f"seed={seeds}", f"rounds={ROUNDS}", "engine.device=cpu", "logger=none")
-    env = {key: value for key, value in os.environ.items() if not key.startswith(("FEDBENCH_GROUP", "WANDB_"))}
-    with tempfile.TemporaryDirectory(prefix="fedbench-regression-") as temporary:
-        command = [sys.executable, str(root / "bench.py"), "-m", *keys, f"out={Path(temporary) / 'runs'}"]
-        done = subprocess.run(
-            command, cwd=temporary, env=env | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True
-        )
-        if done.returncode:
-            raise RunFailed(f"bench.py -m {' '.join(keys)}\n{(done.stdout + done.stderr)[-2000:]}")
-        runs = sorted(read_all(Path(temporary) / "runs"), key=lambda run: int(run.config["seed"]))
-    return short([[row["test_accuracy"] for row in run.rows] for run in runs])
+    runs = golden.multirun(keys, ("FEDBENCH_GROUP", "WANDB_"), root)
+    return short([run.column("test_accuracy") for run in sorted(runs, key=lambda run: int(run.config["seed"]))])
 
 
 def short(curves: list[list[float]]) -> Short:

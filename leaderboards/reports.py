@@ -14,12 +14,13 @@ from typing import Any
 from bench.errors import UserError
 from bench.output.weights_and_biases import begin, has_key
 from leaderboards import results
+from leaderboards.check import summary
 from leaderboards.ledger import load
 from leaderboards.page.boards import boards
 from leaderboards.page.build import paper_markdown
 from leaderboards.papers import papers
 from leaderboards.results import CommittedRun
-from leaderboards.verdict import Verdict, verdicts
+from leaderboards.verdict import verdicts
 
 TITLE = "fedbench leaderboard"
 CURVES = (("round", "Test accuracy by round"), ("virtual_seconds", "Test accuracy by virtual time"))
@@ -106,31 +107,19 @@ def _report(api: Any, entity: str, project: str, kept: Sequence[CommittedRun]) -
 def _blocks(wr: Any, entity: str, project: str, kept: Sequence[CommittedRun]) -> list[Any]:
     """Per paper its tables, and a panel of curves for each sweep and data set that was run."""
     judged, found = verdicts(load(), kept), boards(kept)
-    blocks = [wr.TableOfContents(), wr.H1("Claims by verdict"), wr.MarkdownBlock(_summary(judged))]
+    blocks = [wr.TableOfContents(), wr.H1("Claims by verdict"), wr.MarkdownBlock(f"```\n{summary(judged)}\n```")]
     for key, paper in papers().items():
         mine, its = [v for v in judged if v.claim.paper == key], [b for b in found if b.paper == key]
         blocks += [wr.H1(paper.name), wr.MarkdownBlock(paper_markdown(paper, mine, its))]
-        for sweep, dataset in dict.fromkeys((board.sweep, board.dataset) for board in its):
-            data = _own_name(its, sweep, dataset)
+        configured = {(b.sweep, b.dataset): b.lines[0].runs[0].config["dataset"]["name"] for b in its}
+        for (sweep, dataset), name in configured.items():  # their names differ: the papers split EMNIST in two
             runs = wr.Runset(
                 entity=entity,
                 project=project,
                 name=f"{sweep}, {dataset}",
-                filters=f"Metric('tags') in ['{sweep}'] and Config('dataset.name') = '{data}'",
+                filters=f"Metric('tags') in ['{sweep}'] and Config('dataset.name') = '{name}'",
                 groupby=["config.method", "config.setting"],
             )
             panels = [wr.LinePlot(x=axis, y=["test_accuracy"], title=title) for axis, title in CURVES]
             blocks.append(wr.PanelGrid(runsets=[runs], panels=panels))
     return blocks
-
-
-def _own_name(its: Sequence[Any], sweep: str, dataset: str) -> str:
-    """The name a data set has in configs; the papers split EMNIST in two."""
-    board = next(b for b in its if (b.sweep, b.dataset) == (sweep, dataset))
-    return str(board.lines[0].runs[0].config["dataset"]["name"])
-
-
-def _summary(judged: Sequence[Verdict]) -> str:
-    from leaderboards.check import summary
-
-    return f"```\n{summary(judged)}\n```"

@@ -40,8 +40,9 @@ class Planned:
     differs: dict[str, tuple[Any, Any]] = field(default_factory=dict)  # key -> (the plan's at scale=paper, the run's)
 
     @property
-    def cell(self) -> tuple[str, str, str]:
-        return self.method, self.dataset, self.setting
+    def key(self) -> tuple[str, str, str, str, tuple[str, ...]]:
+        """As that of the SweepRun that it is."""
+        return self.sweep, self.method, self.dataset, self.setting, self.overrides
 
 
 @dataclass(frozen=True)
@@ -115,17 +116,16 @@ def from_run(run: Run, plan: Iterable[Planned]) -> CommittedRun:
     )
 
 
-def write(run: CommittedRun, folder: Path) -> Path:
+def write(run: CommittedRun, folder: Path) -> None:
     """One key a line at the top, a column a line in rows, so that a diff shows what moved."""
     top = {"format": versions.FORMAT, **asdict(run), "result": run.result.to_dict()}
     rows = top.pop("rows")
     lines = [f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in top.items()]
-    columns = ",\n".join(f"    {json.dumps(key)}: {_list(values)}" for key, values in rows.items())
+    short = {key: json.dumps(values, separators=(",", ":")) for key, values in rows.items()}
+    columns = ",\n".join(f"    {json.dumps(key)}: {values}" for key, values in short.items())
     lines.append(f'  "rows": {{\n{columns}\n  }}')
-    path = folder / f"{run.name}.json"
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, "{\n" + ",\n".join(lines) + "\n}\n")
-    return path
+    write_atomically(folder / f"{run.name}.json", "{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def read(path: Path) -> CommittedRun:
@@ -170,7 +170,3 @@ def _short(value: float) -> float | None:
     if isinstance(value, int):
         return value
     return None if math.isnan(value) else float(f"{value:.7g}")
-
-
-def _list(values: Iterable[float | None]) -> str:
-    return json.dumps(list(values), separators=(",", ":"))

@@ -112,7 +112,7 @@ def _act(verb: str, options: Options, args: Namespace) -> int:
 
     queue = options.queue()
     if verb == "results":
-        show(queue, Path(args.out) / slug(queue), sys.stdout)
+        show(queue, Path(args.out) / slug(queue))
         return 0
     if verb == "dashboard":
         from sweeps.dashboard import serve

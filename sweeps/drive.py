@@ -14,7 +14,6 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import TextIO
 
 from optuna.trial import TrialState
 
@@ -123,7 +122,7 @@ class Drive:
 
     def _end(self) -> int:
         state = self.queue.state()
-        show(self.queue, self.folder, sys.stdout)
+        show(self.queue, self.folder)
         if listed := results.failures(self.queue.sweep, self.queue.trials()):
             print("\nFailed:\n" + "\n".join(listed), file=sys.stderr)
             print(f"Once the reason is gone: {self.command} --retry-failed", file=sys.stderr, flush=True)
@@ -134,7 +133,7 @@ class Drive:
         return 1 if state.open or state.failed else 0
 
 
-def show(queue: TrialQueue, folder: Path, stream: TextIO) -> None:
+def show(queue: TrialQueue, folder: Path) -> None:
     """Writes and prints the table; the plots beside it."""
     make_folder(folder)
     sweep = queue.sweep
@@ -143,7 +142,7 @@ def show(queue: TrialQueue, folder: Path, stream: TextIO) -> None:
     else:
         finished = results.by_job(queue.trials())
         if not finished:
-            print("\nNo run is finished.", file=stream)
+            print("\nNo run is finished.")
             return
         text = results.markdown(sweep, results.rows(sweep, finished))
         write_atomically(folder / "results.csv", results.table_csv(sweep, finished))
@@ -152,7 +151,7 @@ def show(queue: TrialQueue, folder: Path, stream: TextIO) -> None:
     drawn = [path for n, study in enumerate(queue.studies) for path in draw(study, folder, f"{n:02}-" if many else "")]
     none = "; no plots: fewer than two runs have a number to draw (never and diverged are none)"
     plots = f", plots: {folder}/*.html and *.png" if drawn else none
-    print(f"\n{text}\n\nTable: {folder}/results.md{plots}", file=stream)
+    print(f"\n{text}\n\nTable: {folder}/results.md{plots}")
 
 
 def words(state: QueueState) -> str:

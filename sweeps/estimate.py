@@ -58,7 +58,6 @@ def seconds(run: PlannedRun) -> float:
 @cache
 def _config(words: tuple[str, ...]) -> dict[str, Any]:
     """Few of a sweep's runs differ in these words: composing each of its runs would take minutes."""
-
     return compose.config([*words, f"out={tempfile.gettempdir()}"])  # nothing is written, wherever this is asked
 
 

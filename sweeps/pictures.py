@@ -6,6 +6,7 @@ import math
 import os
 import warnings
 from pathlib import Path
+from typing import Any
 
 import optuna
 from optuna.trial import TrialState
@@ -24,20 +25,18 @@ def draw(study: optuna.Study, folder: Path, prefix: str = "") -> list[Path]:
     plt = pyplot()
     from optuna.visualization import matplotlib as still
 
-    goal = study.user_attrs.get("goal", "best_accuracy")
-    names = {"history": "plot_optimization_history"}
+    options: dict[str, Any] = {"target_name": study.user_attrs.get("goal", "best_accuracy")}
+    plots = {"history": ("plot_optimization_history", options)}
     if varying := _varying(plain):
-        names["importance"] = "plot_param_importances"
+        plots["importance"] = ("plot_param_importances", options | {"params": varying})
     written = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name, function in names.items():
-            label = {"target_name": goal}
+        for name, (function, given) in plots.items():
             page, picture = folder / f"{prefix}{name}.html", folder / f"{prefix}{name}.png"
-            more = {} if name == "history" else {"params": varying}
-            figure = getattr(optuna.visualization, function)(plain, **label, **more)
+            figure = getattr(optuna.visualization, function)(plain, **given)
             figure.write_html(page, include_plotlyjs="directory")
-            axes = getattr(still, function)(plain, **label, **more)
+            axes = getattr(still, function)(plain, **given)
             axes.figure.set_size_inches(9, 5)
             axes.figure.savefig(picture, dpi=120, bbox_inches="tight")
             plt.close(axes.figure)

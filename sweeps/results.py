@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import shlex
 from collections import Counter
@@ -13,6 +11,7 @@ from dataclasses import dataclass
 from optuna.trial import FrozenTrial, TrialState
 
 from bench.metrics import PLUS_MINUS
+from bench.output.metrics_csv import csv_text
 from bench.output.result import RunResult
 from bench.output.seeds import SeedRuns, target_text
 from sweeps.plan import GOALS, PlannedRun, Sweep
@@ -90,15 +89,13 @@ def lines_of(cells: Sequence[Sequence[str]]) -> list[str]:
 def table_csv(sweep: Sweep, finished: Mapping[str, SweepResult]) -> str:
     """Every finished run of every cell, for other programs."""
     keys = ("final_accuracy", "best_accuracy", "rounds_to_target", "seconds_per_round", "id")
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(["method", "dataset", "setting", "seed", *keys, "diverged", "command"])
+    lines: list[list[object]] = [["method", "dataset", "setting", "seed", *keys, "diverged", "command"]]
     for run in sweep.runs:
         for seed, result in _finished(run, sweep.seeds, finished).by_seed.items():
             kept = result.outcome.to_dict()
             values = ["never" if kept[key] is None else kept[key] for key in keys]
-            writer.writerow([*run.label, seed, *values, result.outcome.has_diverged, run.command(seed)])
-    return buffer.getvalue()
+            lines.append([*run.label, seed, *values, result.outcome.has_diverged, run.command(seed)])
+    return csv_text(lines)
 
 
 def failures(sweep: Sweep, trials: Sequence[FrozenTrial]) -> list[str]:

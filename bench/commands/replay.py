@@ -31,8 +31,7 @@ def main(argv: Sequence[str]) -> int:
         )
     check.recorded(run)
     rows, sha = _again(run)
-    same = sha == run.result.weights_sha256
-    if same:
+    if sha == run.result.weights_sha256:
         print(f"identical: {len(rows)} rounds end in the recorded weights, sha256 {sha[:16]}...")
         return 0
     print(f"different: recorded weights {run.result.weights_sha256[:16]}..., now {sha[:16]}...")

@@ -13,7 +13,7 @@ from bench.output.timeline import Log
 from bench.record import read
 
 SHOWN = 40  # devices; more would be thinner than a line
-COLOURS = {"download": "tab:gray", "train": "tab:blue", "send": "tab:orange", "lost": "tab:red"}
+COLOURS = {"download": "tab:gray", "training": "tab:blue", "upload": "tab:orange", "waits for a lost upload": "tab:red"}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -63,8 +63,8 @@ def _draw(jobs: list[dict[str, str]], clients: list[int], title: str, target: Pa
         if (k := row.get(int(job["client"]))) is not None:
             a, b, c, d = (float(job[name]) for name in ("dispatched", "begins", "finish", "arrival"))
             spans["download"].append((k, a, b))
-            spans["train"].append((k, b, c))
-            spans["lost" if job["outcome"] == "lost" else "send"].append((k, c, d))
+            spans["training"].append((k, b, c))
+            spans["waits for a lost upload" if job["outcome"] == "lost" else "upload"].append((k, c, d))
     figure, axes = plt.subplots(figsize=(11, 1.5 + 0.22 * len(clients)), layout="constrained")
     for name, parts in spans.items():
         rows, lefts, widths = [p[0] for p in parts], [p[1] for p in parts], [p[2] - p[1] for p in parts]
@@ -73,8 +73,7 @@ def _draw(jobs: list[dict[str, str]], clients: list[int], title: str, target: Pa
     axes.vlines(ends, -0.5, len(clients) - 0.5, color="black", linewidth=0.4, alpha=0.5)
     axes.set(xlabel="virtual time (s)", ylabel="device", title=title, ylim=(-0.5, len(clients) - 0.5))
     axes.set_yticks(range(len(clients)), [str(client) for client in clients], fontsize=7)
-    names = {"download": "download", "train": "training", "send": "upload", "lost": "waits for a lost upload"}
-    patches: list[Any] = [Patch(color=COLOURS[name], label=names[name]) for name, parts in spans.items() if parts]
+    patches: list[Any] = [Patch(color=COLOURS[name], label=name) for name, parts in spans.items() if parts]
     axes.legend(handles=patches, loc="upper right", fontsize=8, title="black: aggregation", title_fontsize=8)
     save(figure, target)
 

@@ -75,10 +75,7 @@ def pace_differs(methods: Iterable[SeedRuns[Drawn]], axis: str) -> bool:
 
 def learning_curves(runs: Sequence[Run], path: Path) -> None:
     """Writes them as a PNG."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
     figure = drawn(runs)
-    FigureCanvasAgg(figure)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
 

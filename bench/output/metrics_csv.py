@@ -1,4 +1,4 @@
-"""metrics.csv as text: a line per reporting round, and an empty cell where nothing was measured."""
+"""metrics.csv: a line per reporting round, and an empty cell where nothing was measured."""
 
 from __future__ import annotations
 
@@ -16,18 +16,11 @@ def number(value: float | None) -> float | None:
     return value if value is None or type(value) is int else float(value)  # numpy's numbers do not print as numbers
 
 
-def header(columns: Iterable[str]) -> str:
-    return _line(columns)
-
-
-def line(values: Iterable[float | None]) -> str:
-    return _line("" if value is None else repr(value) for value in values)
-
-
-def _line(cells: Iterable[str]) -> str:
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerow(cells)
-    return buffer.getvalue()
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Of any table; None is an empty cell."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def read(path: Path) -> list[Row]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import Generic, Protocol, TypeVar
 
 from bench.metrics import PLUS_MINUS, mean_interval
@@ -94,20 +95,17 @@ class SeedRuns(Generic[FinishedRun]):
 
     def numbers(self, key: str) -> SeedNumbers:
         """Of the results."""
-        return _numbers({seed: run.number(key) for seed, run in self.by_seed.items()})
+        return self.each(methodcaller("number", key))
 
     def each(self, number: Callable[[FinishedRun], float | None]) -> SeedNumbers:
         """What is read off each run; None: it has none."""
-        return _numbers({seed: number(run) for seed, run in self.by_seed.items()})
+        found = {seed: number(run) for seed, run in self.by_seed.items()}
+        return SeedNumbers({seed: math.inf if value is None else float(value) for seed, value in found.items()})
 
     @property
     def diverged(self) -> int:
         """How many of them."""
         return self.numbers("final_accuracy").missed
-
-
-def _numbers(found: Mapping[int, float | None]) -> SeedNumbers:
-    return SeedNumbers({seed: math.inf if value is None else float(value) for seed, value in found.items()})
 
 
 def target_text(settings: Iterable[SeedRuns[Finished]]) -> str:

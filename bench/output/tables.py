@@ -15,8 +15,7 @@ from bench.record import Run
 
 # keys that do not make another experiment: who, where, when, how often something is written
 IGNORED = {
-    *("seed", "out", "logger", "group", "command", "created", "git_revision", "checkpoint_seconds"),
-    "protocol",
+    *("seed", "out", "logger", "group", "command", "created", "git_revision", "checkpoint_seconds", "protocol"),
 }
 Setting = tuple[tuple[str, str], ...]
 
@@ -123,8 +122,7 @@ def _varied(configs: Iterable[Mapping[str, str]]) -> set[str]:
 def _title(run: Run, varied: set[str]) -> str:
     config, words = run.config, []
     for key in ("partition", "model"):
-        fields = {name for name in varied if name == key or name.startswith(f"{key}.")}
-        if not fields:
+        if not any(name == key or name.startswith(f"{key}.") for name in varied):
             inner = ", ".join(f"{k}={v}" for k, v in _keys(config[key]).items() if k != "name")
             words.append(f"{config[key]['name']}({inner})" if inner else config[key]["name"])
     words += [f"{key} {config[key]}" for key in ("scale", "rounds", "clients", "cohort") if key not in varied]
@@ -133,28 +131,24 @@ def _title(run: Run, varied: set[str]) -> str:
 
 def _table(comparison: Comparison) -> str:
     methods = comparison.methods
-    head = ["method", "seeds", "accuracy %", "best %", f"rounds to {target_text(methods)}", "s/round", "virtual s"]
-    ways = ["upload", "download"]
-    head += ["MB up", "MB down"]
+    ways = {"upload": "MB up", "download": "MB down"}
     if any(any(method.numbers("peer_bytes").known.values) for method in methods):
-        ways.append("peer")
-        head.append("MB peer")
-    lines = [head]
-    for method in methods:
-        rounds = method.numbers("rounds_to_target")
-        lines.append(
-            [
-                method.label,
-                str(len(method)),
-                _accuracy(method),
-                _mean(method, "best_accuracy", ".2f", 100),
-                rounds.text(".0f" if len(method) == 1 else ".1f"),
-                _mean(method, "seconds_per_round", ",.3f"),
-                _mean(method, "virtual_seconds", ",.1f"),
-                *(_mean(method, f"{way}_bytes", ",.1f", 1 / MB) for way in ways),
-            ]
-        )
-    text = aligned(lines)
+        ways["peer"] = "MB peer"
+    head = ["method", "seeds", "accuracy %", "best %", f"rounds to {target_text(methods)}", "s/round", "virtual s"]
+    lines = [
+        [
+            method.label,
+            str(len(method)),
+            _accuracy(method),
+            _mean(method, "best_accuracy", ".2f", 100),
+            method.numbers("rounds_to_target").text(".0f" if len(method) == 1 else ".1f"),
+            _mean(method, "seconds_per_round", ",.3f"),
+            _mean(method, "virtual_seconds", ",.1f"),
+            *(_mean(method, f"{way}_bytes", ",.1f", 1 / MB) for way in ways),
+        ]
+        for method in methods
+    ]
+    text = aligned([[*head, *ways.values()], *lines])
     rule = "-" * len(text[0])
     title = f"{comparison.dataset}, protocol {comparison.protocol}"
     return "\n".join([title, comparison.title, rule, text[0], rule, *text[1:], rule])

@@ -6,6 +6,7 @@ import csv
 from collections.abc import Iterable
 from pathlib import Path
 
+from bench.output.metrics_csv import csv_text
 from bench.record import write_atomically
 from bench.simulation.tally import Ended
 
@@ -30,8 +31,7 @@ class Log:
         """Keep what a checkpoint knows of."""
         if self.path.exists():
             kept = [line for line in self.read() if int(line["round"]) <= rounds]
-            lines = [",".join(COLUMNS), *(",".join(line[name] for name in COLUMNS) for line in kept)]
-            write_atomically(self.path, "\n".join(lines) + "\n")
+            write_atomically(self.path, csv_text([COLUMNS, *(line.values() for line in kept)]))
 
     def read(self) -> list[dict[str, str]]:
         with self.path.open(newline="", encoding="utf-8") as file:

@@ -45,7 +45,7 @@ def boards(runs: Sequence[CommittedRun]) -> list[Board]:
     found: dict[tuple[object, ...], dict[int, CommittedRun]] = defaultdict(dict)
     for run in runs:
         for planned in run.plan:
-            found[planned.sweep, *planned.cell, planned.overrides].setdefault(run.seed, run)
+            found[planned.key].setdefault(run.seed, run)
     groups: dict[tuple[str, str, str], list[SweepRun]] = defaultdict(list)
     for place in every():
         if place.key in found:

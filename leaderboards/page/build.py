@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
+from bench.output.metrics_csv import csv_text
 from bench.record import make_folder, write_atomically
 from leaderboards import results
 from leaderboards.audit import markdown as audit_markdown
@@ -58,7 +57,7 @@ def claims_csv(found: Sequence[Verdict], shelf: Shelf) -> str:
         number = "never" if v.missed else value
         notes = "; ".join(v.deviations), "; ".join(controls(v.claim, shelf))
         rows.append([v.id, v.claim.text, number, low, high, v.seeds, v.scale or "", v.verdict, v.why, *notes])
-    return _csv([COLUMNS, *rows])
+    return csv_text([COLUMNS, *rows])
 
 
 def runs_csv(found: Sequence[Board]) -> str:
@@ -68,7 +67,7 @@ def runs_csv(found: Sequence[Board]) -> str:
         for board in found
         for line in board.lines
     ]
-    return _csv([head, *lines])
+    return csv_text([head, *lines])
 
 
 def paper_markdown(paper: Paper, found: Sequence[Verdict], its_boards: Sequence[Board]) -> str:
@@ -96,9 +95,3 @@ def _cell(v: Verdict | None) -> str:
 def _grid(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     rows = [head, ["---"] * len(head), *lines]
     return "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in rows)
-
-
-def _csv(rows: Sequence[Sequence[object]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()

@@ -45,10 +45,9 @@ def learning(board: Board, axis: str) -> Html:
     top = max(max(line.high) for line in found)
     frame = Frame((0, max(line.x[-1] for line in found)), (0, min(100, 10 * math.ceil(top / 10 + 0.01))))
     target = 100 * board.target
+    y = f"{frame.py(target):.1f}"
     goal = [
-        el(
-            "line", x1=LEFT, x2=WIDTH - RIGHT, y1=f"{frame.py(target):.1f}", y2=f"{frame.py(target):.1f}", class_="goal"
-        ),
+        el("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_="goal"),
         el("text", f"target {target:g} %", x=LEFT + 4, y=f"{frame.py(target) - 4:.1f}", class_="tick"),
     ]
     lines = [_drawn(line, frame, number) for number, line in enumerate(found)]
@@ -147,9 +146,8 @@ def _picture(title: str, frame: Frame, label: str, content: object) -> Html:
         ticks.append(el("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_="grid"))
         ticks.append(el("text", f"{value:g}", x=LEFT - 6, y=f"{frame.py(value) + 4:.1f}", class_="tick end"))
     for value in _decades(*frame.x) if frame.log else _ticks(*frame.x):
-        ticks.append(
-            el("text", f"{value:,.4g}", x=f"{frame.px(value):.1f}", y=HEIGHT - BOTTOM + 16, class_="tick middle")
-        )
+        x = f"{frame.px(value):.1f}"
+        ticks.append(el("text", f"{value:,.4g}", x=x, y=HEIGHT - BOTTOM + 16, class_="tick middle"))
     words = [
         el("text", label, x=(LEFT + WIDTH - RIGHT) / 2, y=HEIGHT - 6, class_="axis middle"),
         el("text", "%", x=LEFT - 6, y=TOP - 1, class_="axis end"),

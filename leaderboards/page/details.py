@@ -77,11 +77,9 @@ def _listed(title: str, items: list[str]) -> Html | None:
 def _runs(v: Verdict) -> Html | None:
     if not v.results:
         return None
-    head = el(
-        "tr", *(el("th", name, scope="col") for name in ("Run", "Seed", "Final", "Best", "Rounds to target", "Commit"))
-    )
-    rows = [_run(run) for run in v.results]
-    table = el("table", el("thead", head), el("tbody", *rows), class_="plain")
+    names = ("Run", "Seed", "Final", "Best", "Rounds to target", "Commit")
+    head = el("tr", *(el("th", name, scope="col") for name in names))
+    table = el("table", el("thead", head), el("tbody", *map(_run, v.results)), class_="plain")
     return el("div", el("h4", "Runs"), el("div", table, class_="scroll", tabindex="0", role="group", aria_label="Runs"))
 
 
@@ -103,7 +101,6 @@ def _percent(value: float | None) -> str:
 
 
 def _command(v: Verdict) -> Html:
-    found = recipe(v.claim)
     button = el("button", "Copy", type="button", class_="copy")
-    code = el("pre", el("code", found.text().partition("\n")[2]), tabindex="0")
+    code = el("pre", el("code", recipe(v.claim).text().partition("\n")[2]), tabindex="0")
     return el("div", el("h4", "How to run it again"), el("div", code, button, class_="command"))

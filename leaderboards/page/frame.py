@@ -28,14 +28,12 @@ def page(title: str, content: object, current: str) -> str:
         el("link", rel="stylesheet", href="style.css"),
         el("script", src="site.js", defer=True),
     )
+    brand = el("a", "fedbench", href="index.html", class_="brand")
+    close = el("button", "Close", type="button", class_="close")
     body = el(
         "body",
         el("a", "Skip to the content", href="#content", class_="skip"),
-        el(
-            "header",
-            el("a", "fedbench", href="index.html", class_="brand"),
-            el("nav", el("ul", *links), aria_label="Pages"),
-        ),
+        el("header", brand, el("nav", el("ul", *links), aria_label="Pages")),
         el("main", content, id="content"),
         el(
             "footer",
@@ -43,33 +41,20 @@ def page(title: str, content: object, current: str) -> str:
             el("code", "python -m leaderboards build"),
             ".",
         ),
-        el(
-            "dialog",
-            el("button", "Close", type="button", class_="close"),
-            el("div", class_="body"),
-            aria_label="A claim",
-        ),
+        el("dialog", close, el("div", class_="body"), aria_label="A claim"),
     )
     return f"<!doctype html>\n{el('html', head, body, lang='en')}\n"
 
 
 def filter_form(found: Sequence[Verdict]) -> Html:
     counts = Counter(v.verdict for v in found)
-    boxes = [
-        el(
-            "label",
-            el("input", type="checkbox", name="verdict", value=name, checked=True),
-            badge(name),
-            el("small", counts[name]),
-        )
-        for name in VERDICTS
-        if counts[name]
-    ]
-    search = el(
-        "label",
-        el("span", "Find", class_="sr"),
-        el("input", type="search", name="find", placeholder="Find a method, data set or setting"),
-    )
+    boxes = []
+    for name in VERDICTS:
+        if counts[name]:
+            box = el("input", type="checkbox", name="verdict", value=name, checked=True)
+            boxes.append(el("label", box, badge(name), el("small", counts[name])))
+    field = el("input", type="search", name="find", placeholder="Find a method, data set or setting")
+    search = el("label", el("span", "Find", class_="sr"), field)
     return el(
         "form",
         search,

@@ -48,15 +48,12 @@ def overview(found: Sequence[Verdict], runs: Sequence[CommittedRun]) -> str:
         "tr", el("th", "Verdict", scope="col"), *links, el("th", "All", scope="col", class_="n"), el("th", "It means")
     )
     table = el("table", el("thead", head), el("tbody", *rows), el("tfoot", foot), class_="plain")
+    lead = "Each of their printed numbers has a row, a command that runs it again, and a verdict."
     return page(
         "Overview",
         joined(
             el("h1", "What federated-learning papers claim, and what comes out"),
-            el(
-                "p",
-                "Each of their printed numbers has a row, a command that runs it again, and a verdict.",
-                class_="lead",
-            ),
+            el("p", lead, class_="lead"),
             el("ul", *tiles, class_="tiles"),
             el("h2", "Claims by verdict"),
             _bars(counts),
@@ -88,20 +85,9 @@ def _bars(counts: Counter[tuple[str, str]]) -> Html:
             for name in VERDICTS
             if counts[paper, name]
         ]
-        label = el("a", about.name, href=f"{paper}.html")
-        bars.append(
-            el(
-                "li",
-                label,
-                el(
-                    "div",
-                    *parts,
-                    class_="bar",
-                    role="img",
-                    aria_label=f"{about.name}: verdicts of {total} claims",
-                ),
-            )
-        )
+        label = f"{about.name}: verdicts of {total} claims"
+        bar = el("div", *parts, class_="bar", role="img", aria_label=label)
+        bars.append(el("li", el("a", about.name, href=f"{paper}.html"), bar))
     return el("ul", *bars, class_="bars")
 
 
@@ -113,12 +99,8 @@ def _verdict_row(name: str, counts: Counter[tuple[str, str]]) -> Html:
 
 def claims_page(found: Sequence[Verdict]) -> str:
     heads = ("Method", "Data set", "Metric", "Claimed", "Measured", "Verdict", "Paper", "Where", "Setting")
-    table = el(
-        "table",
-        el("thead", el("tr", *map(sortable, heads))),
-        el("tbody", *map(_claim_row, found)),
-        class_="plain sortable list",
-    )
+    head = el("tr", *map(sortable, heads))
+    table = el("table", el("thead", head), el("tbody", *map(_claim_row, found)), class_="plain sortable list")
     content = joined(el("h1", "All claims"), filter_form(found), scroll(table, "All claims"))
     return page("All claims", content, "claims.html")
 
@@ -146,8 +128,5 @@ def audit_page() -> str:
     head = el("tr", *map(sortable, ("Paper", "Where", "It says", "Computed")))
     table = el("table", el("thead", head), el("tbody", *rows), class_="plain sortable words")
     lead = "Where the papers do not agree with themselves. Each line is computed, and a test runs it."
-    return page(
-        "Audit",
-        joined(el("h1", "Audit of the papers"), el("p", lead, class_="lead"), scroll(table, "Audit")),
-        "audit.html",
-    )
+    content = joined(el("h1", "Audit of the papers"), el("p", lead, class_="lead"), scroll(table, "Audit"))
+    return page("Audit", content, "audit.html")

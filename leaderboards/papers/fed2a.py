@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 
 from bench.metrics import BYTES_PER_PARAMETER, GB, MB, upload_cost
-from leaderboards import own
+from leaderboards.apart import answers
 from leaderboards.arithmetic import Book, Derivation
 from leaderboards.ledger import Claim, printed_numbers
 from leaderboards.metrics import Metric, share
@@ -18,6 +19,8 @@ from leaderboards.rivals import baselines
 ROUNDS, P = 300, 10
 PLU = {D: f"plu({ROUNDS},{P},{D})" for D in range(P - 1, 0, -1)}
 DEEP_ROUNDS = {"fmnist": 7, "cifar10": 8, "gtsrb": 8}  # D of "Fed2A *", the note below Table 4
+# (channels, height, width), classes
+IMAGES = {"fmnist": ((1, 28, 28), 10), "cifar10": ((3, 32, 32), 10), "gtsrb": ((3, 32, 32), 43)}
 # smallest and largest share of a client, training images; 30 clients
 SHARES = {"FMNIST": (1500, 2500, 60_000), "CIFAR-10": (1600, 2400, 50_000), "GTSRB": (900, 1500, 34_799)}
 
@@ -28,9 +31,17 @@ def deep_rounds(method: str, dataset: str) -> int:
     return of_strategies.get(method, P)
 
 
+@cache
+def layers() -> dict[str, tuple[int, int]]:
+    """Data set -> (shallow, deep) parameters of our own model for it."""
+    questions = [(["protocol=fed2a", f"dataset={name}", "scale=paper"], *IMAGES[name]) for name in IMAGES]
+    found = answers("layers", questions, "the models could not be built")
+    return {name: (shallow, deep) for name, (shallow, deep) in zip(IMAGES, found, strict=True)}
+
+
 def _upload_of_run(rounds: int, wanted: Cell) -> float:
     """I3 of the paper's network: GB that one client uploads."""
-    counts = own.layers("fed2a")[wanted.dataset]
+    counts = layers()[wanted.dataset]
     return upload_cost(rounds, *counts, P, deep_rounds(wanted.method, wanted.dataset))
 
 
@@ -38,7 +49,7 @@ def _of_our_models(formula: Callable[[Claim, int, int], float]) -> Callable[[Cla
     """From the numbers of shallow and of deep parameters alone."""
 
     def find(claim: Claim) -> float | None:
-        counts = own.layers("fed2a").get(claim.dataset)
+        counts = layers().get(claim.dataset)
         return formula(claim, *counts) if counts else None
 
     return find

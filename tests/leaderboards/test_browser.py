@@ -11,8 +11,8 @@ import shutil
 import made
 import pytest
 
-from leaderboards import own
 from leaderboards.page.build import build
+from leaderboards.papers import fed2a
 
 TABLE_3 = {"fmnist": (206_592, 3_413_770), "cifar10": (829_184, 9_574_154), "gtsrb": (209_792, 2_403_499)}
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -26,7 +26,7 @@ def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     runs = made.table_vi({"fedavg": [114, 116, 118], "fedlga": [59, 60, 61], "scaffold": [70, None, 75]})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(own, "layers", lambda protocol: TABLE_3)
+        patch.setattr(fed2a, "layers", lambda: TABLE_3)
         build(folder, runs)
     return folder
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import made
 import pytest
 
-from leaderboards import own
 from leaderboards.controls import controls
 from leaderboards.ledger import load
 from leaderboards.measure import Shelf
+from leaderboards.papers import fed2a
 from leaderboards.plans import cell
 from leaderboards.reading import raw
 from leaderboards.verdict import verdicts
@@ -23,7 +23,7 @@ GOOD = {"fedavg": [114, 116, 118], "fedlga": [59, 60, 61]}
 
 @pytest.fixture(autouse=True)
 def _no_models(monkeypatch):
-    monkeypatch.setattr(own, "layers", lambda protocol: TABLE_3)
+    monkeypatch.setattr(fed2a, "layers", lambda: TABLE_3)
 
 
 def judged(found):

@@ -14,14 +14,14 @@ import pytest
 
 from bench.output import curves
 from leaderboards import __main__ as command
-from leaderboards import own, results
+from leaderboards import results
 from leaderboards.ledger import load
 from leaderboards.page import charts
 from leaderboards.page.boards import boards
 from leaderboards.page.build import build
 from leaderboards.page.html import Html, el, joined
 from leaderboards.page.layout import tables
-from leaderboards.papers import papers
+from leaderboards.papers import fed2a, papers
 from leaderboards.verdict import verdicts
 
 TABLE_3 = {"fmnist": (206_592, 3_413_770), "cifar10": (829_184, 9_574_154), "gtsrb": (209_792, 2_403_499)}
@@ -40,7 +40,7 @@ def found():
 def site(tmp_path_factory, found):
     folder = tmp_path_factory.mktemp("site")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(own, "layers", lambda protocol: TABLE_3)
+        patch.setattr(fed2a, "layers", lambda: TABLE_3)
         build(folder, found)
     return folder
 
@@ -123,7 +123,7 @@ def test_text_is_escaped_everywhere(site):
 
 
 def test_names_that_users_give_are_escaped_in_charts_and_details(tmp_path, monkeypatch):
-    monkeypatch.setattr(own, "layers", lambda protocol: TABLE_3)
+    monkeypatch.setattr(fed2a, "layers", lambda: TABLE_3)
     runs = made.table_vi({"fedavg": [3, 4], "fedlga": [2, 3]}, git_revision=EVIL)
     for run in runs:
         run.config["algo"]["name"] = EVIL
@@ -166,7 +166,7 @@ def test_a_curve_is_the_mean_and_its_band_the_lowest_and_highest_seed(found):
 
 
 def test_a_diverged_run_is_shown_as_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(own, "layers", lambda protocol: TABLE_3)
+    monkeypatch.setattr(fed2a, "layers", lambda: TABLE_3)
     runs = made.table_vi({"fedavg": [3, 4], "fedlga": [2]})
     none = {name: [] for name in runs[0].rows}
     facts = {"final_accuracy": None, "best_accuracy": None, "rounds": 0, "rounds_to_target": None}
@@ -184,7 +184,7 @@ def test_a_pareto_front_holds_what_nothing_cheaper_beats():
 
 def test_the_verb_builds_from_committed_results(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(results, "committed", lambda: ())
-    monkeypatch.setattr(own, "layers", lambda protocol: TABLE_3)
+    monkeypatch.setattr(fed2a, "layers", lambda: TABLE_3)
     monkeypatch.setattr(sys, "argv", ["leaderboards", "build", "--out", str(tmp_path / "x")])
     assert command.main() == 0
     assert capsys.readouterr().out.startswith(f"{len(load())} claims, 0 runs: open ")

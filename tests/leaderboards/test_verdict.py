@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboards import own
 from leaderboards.arithmetic import Book, Derivation
 from leaderboards.ledger import load
 from leaderboards.measure import Shelf
-from leaderboards.papers import special
+from leaderboards.papers import fed2a, special
 from leaderboards.verdict import verdict as judge
 from leaderboards.verdict import verdicts as judged
 
@@ -24,7 +23,7 @@ FOUR = ("fedlga", "fed2a", "fedlc", "fedagg")
 def verdicts():
     """Of the first four papers, by arithmetic alone, whatever models exist."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(own, "layers", lambda protocol: {})
+        patch.setattr(fed2a, "layers", lambda: {})
         return {v.id: v for v in judged([c for c in load() if c.paper in FOUR], found=())}
 
 
@@ -150,14 +149,14 @@ def test_a_wrong_number_is_inconsistent_and_says_by_how_much():
 def test_our_own_models_make_it_exact(monkeypatch):
     book, claims = Book(load()), [c for c in load() if c.metric in special(c.paper).exact]
     assert len(claims) == 14
-    monkeypatch.setattr(own, "layers", lambda protocol: {})
+    monkeypatch.setattr(fed2a, "layers", lambda: {})
     assert {judge(c, book, Shelf(())).verdict for c in claims if c.metric == "parameters"} == {"not run"}
-    monkeypatch.setattr(own, "layers", lambda protocol: TABLE_3)
+    monkeypatch.setattr(fed2a, "layers", lambda: TABLE_3)
     assert {judge(c, book, Shelf(())).verdict for c in claims} == {"exact"}
-    monkeypatch.setattr(own, "layers", lambda protocol: {name: (s + 1, d) for name, (s, d) in TABLE_3.items()})
+    monkeypatch.setattr(fed2a, "layers", lambda: {name: (s + 1, d) for name, (s, d) in TABLE_3.items()})
     wrong = [c.setting for c in claims if judge(c, book, Shelf(())).verdict == "not confirmed"]
     assert wrong == ["shallow"] * 3
 
 
 def test_parameters_are_counted_on_the_models_that_a_command_would_train():
-    assert own.layers("fed2a") == TABLE_3
+    assert fed2a.layers() == TABLE_3
