@@ -89,7 +89,7 @@ def test_two_workers_of_which_one_is_killed_finish_everything_once(database):
 
 
 def test_workers_that_ask_at_the_same_time_never_get_the_same_trial(database):
-    chosen = options(database, [f"seed={','.join(map(str, range(12)))}"])
+    chosen = replace(options(database, [f"seed={','.join(map(str, range(12)))}"]), grace=60)  # nobody is silent so long
     queues = [chosen.queue() for _ in range(3)]
     got = []
 
