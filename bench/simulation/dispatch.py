@@ -43,9 +43,9 @@ class Dispatch:
     senders: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for name, value in _FRESH.items():
-            if not getattr(self, name):
-                setattr(self, name, [value] * len(self))
+        if not self.senders:
+            for name, value in _FRESH.items():
+                setattr(self, name, getattr(self, name) or [value] * len(self))
 
     def __len__(self) -> int:
         return len(self.client)

@@ -116,7 +116,7 @@ def updates(
     """What the server aggregates into w, rows in client order; what was not sent, or never is (`shared` [P] is false),
     is as if unchanged."""
     client = _column(rows.client, w)
-    count, downloaded = _column(rows.count, w).to(w.dtype), _column(rows.version, w)
+    count, downloaded = _column(rows.count, w, w.dtype), _column(rows.version, w)
     samples, received = fed.samples[client], _broadcast(rows, sent, "w")
     layers, delta, base = _layers(rows, w), learned.delta, received
     if not (layers.all() and shared.all()):
@@ -128,7 +128,7 @@ def updates(
         staleness=(version - downloaded).to(w.dtype),
         samples=samples,
         count=count,
-        epochs=_column(rows.epochs, w).to(w.dtype),
+        epochs=_column(rows.epochs, w, w.dtype),
         steps=learned.steps,
         effective_steps=learned.effective_steps,
         lr_sum=learned.lr_sum,
@@ -142,9 +142,9 @@ def updates(
     )
 
 
-def _column(values: list[int], like: Tensor) -> Tensor:
-    """[K] long, through numpy, which takes a third of the time."""
-    return torch.from_numpy(np.array(values, dtype=np.int64)).to(like.device)
+def _column(values: list[int], like: Tensor, dtype: torch.dtype = torch.long) -> Tensor:
+    """[K], through numpy, which takes a third of the time."""
+    return torch.from_numpy(np.array(values, dtype=np.int64)).to(like.device, dtype)
 
 
 def _broadcast(rows: Dispatch, sent: Sent, name: str) -> Tensor:
