@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import datamodules._torchvision  # noqa: F401  # before Lightning
 
@@ -25,31 +25,10 @@ from bench.errors import UserError
 from bench.output import versions
 from bench.output.timeline import Log
 from bench.record import Record, cannot_write
-from bench.simulation.tally import Ended
+from bench.simulation.figures import Figures
+from bench.simulation.loop import FederatedLoop
 
 Values = dict[str, float | None]
-
-
-class Loop(Protocol):
-    """What the adapter needs of bench.simulation.loop.FederatedLoop."""
-
-    @property
-    def round(self) -> int: ...
-    @property
-    def finished(self) -> bool: ...
-    @property
-    def ended(self) -> list[Ended]: ...
-    def advance(self) -> dict[str, float]: ...
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
-
-
-class Evaluation(Protocol):
-    """What the adapter needs of bench.simulation.figures.Figures."""
-
-    names: tuple[str, ...]
-
-    def __call__(self, everyone: bool) -> dict[str, float]: ...
 
 
 class Federation(pl.LightningModule):
@@ -61,8 +40,8 @@ class Federation(pl.LightningModule):
 
     def __init__(
         self,
-        loop: Loop,
-        evaluate: Evaluation,
+        loop: FederatedLoop,
+        evaluate: Figures,
         record: Record,
         *,
         eval_every: int,
@@ -75,10 +54,8 @@ class Federation(pl.LightningModule):
         self.federated_loop = loop
         self.evaluate = evaluate
         self.record, self.timeline = record, Log(record.folder)
-        self.eval_every = eval_every
-        self.checkpoint_seconds = checkpoint_seconds
-        self.on_begin = on_begin
-        self.on_round = on_round
+        self.eval_every, self.checkpoint_seconds = eval_every, checkpoint_seconds
+        self.on_begin, self.on_round = on_begin, on_round
         self.interrupted = False
         self._started = self._saved = 0.0
 

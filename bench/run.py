@@ -10,7 +10,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,8 @@ if TYPE_CHECKING:  # Lightning takes seven seconds, and assembling may still ref
     from bench.federation import Federation, Values
     from bench.simulation.loop import FederatedLoop
 
+OnRound = Callable[[int, float | None], None]
+
 
 def run(
     config: dict[str, Any],
@@ -39,7 +41,7 @@ def run(
     resume: Path | None = None,
     smaller: Callable[[], Mapping[str, Any] | None] = lambda: None,
     on_record: Callable[[Path], None] | None = None,
-    on_round: Callable[[int, float | None], None] | None = None,
+    on_round: OnRound | None = None,
 ) -> RunResult:
     """Runs a resolved config to its end and returns what result.json holds.
 
@@ -61,14 +63,13 @@ def run(
 
     try:
         parts = build(config, folder)
-        config = dict(parts.config)
-        record = record or Record.create(config)
+        record = record or Record.create(parts.config)
         if on_record is not None:
             on_record(record.folder)
         print("\n".join(_assembled(parts)), flush=True)
-        expected = _forecast(config, parts, record, smaller)
-        logger = tracking.start(config, record.folder)
-        result, asked_to_stop = _to_the_end(config, parts, record, logger, expected, on_round)
+        expected = _forecast(parts, record, smaller)
+        logger = tracking.start(parts.config, record.folder)
+        result, asked_to_stop = _to_the_end(parts, record, logger, expected, on_round)
         parts.prerun.discard()
     except KeyboardInterrupt:
         if record is not None:
@@ -106,65 +107,52 @@ def _schedule(loop: FederatedLoop) -> str:
 
 
 def _to_the_end(
-    config: Mapping[str, Any],
-    parts: Parts,
-    record: Record,
-    logger: Any,
-    expected: dict[str, float],
-    on_round: Callable[[int, float | None], None] | None,
+    parts: Parts, record: Record, logger: Any, expected: dict[str, float], on_round: OnRound | None
 ) -> tuple[RunResult, bool]:
     """Trains and keeps the result, that of a run which diverged, too; also whether it was told to stop meanwhile."""
     try:
         with rare_collections():
-            asked_to_stop = _fit(config, parts, record, logger, on_round)
+            asked_to_stop = _fit(parts, record, logger, on_round)
     except Diverged as error:
-        so_far = _result(config, parts, record, expected)
+        so_far = _result(parts, record, expected)
         record.finish(replace(so_far, final_accuracy=None, diverged=error.facts))
         raise
-    result = _result(config, parts, record, expected)
+    result = _result(parts, record, expected)
     record.finish(result)
     return result, asked_to_stop
 
 
-def _forecast(
-    config: Mapping[str, Any], parts: Parts, record: Record, smaller: Callable[[], Mapping[str, Any] | None]
-) -> dict[str, float]:
+def _forecast(parts: Parts, record: Record, smaller: Callable[[], Mapping[str, Any] | None]) -> dict[str, float]:
     """Says what a long run will take, and keeps it; a resumed run goes by what was found when it began."""
     if (found := record.forecast()) is not None:
-        left = found["seconds"] * (1 - len(record.rows) / config["rounds"])
+        left = found["seconds"] * (1 - len(record.rows) / parts.config["rounds"])
         if left > forecast.QUIET:
             print(f"forecast   about {roughly(left)} for the rest of it", flush=True)
         return found
-    expected = forecast.measure(config, parts)
+    expected = forecast.measure(parts)
     if expected.seconds > forecast.QUIET:
         other = smaller()
         shorter = None if other is None else _shorter(other)
         if shorter is not None and shorter >= expected.seconds:
             shorter = None
         print(f"forecast   {forecast.sentence(expected, parts.loop.algo.mail is not None, shorter)}", flush=True)
-    record.keep_forecast(expected.as_dict())
-    return expected.as_dict()
+    record.keep_forecast(asdict(expected))
+    return asdict(expected)
 
 
 def _shorter(smaller: Mapping[str, Any]) -> float:
     parts = build(smaller)
     try:
-        return forecast.measure(smaller, parts).seconds
+        return forecast.measure(parts).seconds
     finally:
         parts.workers.close()
 
 
-def _fit(
-    config: Mapping[str, Any],
-    parts: Parts,
-    record: Record,
-    logger: Any,
-    on_round: Callable[[int, float | None], None] | None,
-) -> bool:
+def _fit(parts: Parts, record: Record, logger: Any, on_round: OnRound | None) -> bool:
     """Trains to the end; returns whether a signal asked to stop while the last round was at work."""
     from bench.federation import Federation, checkpoint_path, quiet, trainer
 
-    loop, progress = parts.loop, Progress()
+    config, loop, progress = parts.config, parts.loop, Progress()
     rounds, seconds = config["rounds"], config["virtual_seconds"]
 
     def done(row: Mapping[str, float | None]) -> float:
@@ -227,8 +215,8 @@ def _stop_signals(federation: Federation) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _result(config: Mapping[str, Any], parts: Parts, record: Record, expected: dict[str, float]) -> RunResult:
-    rows = record.rows
+def _result(parts: Parts, record: Record, expected: dict[str, float]) -> RunResult:
+    config, rows = parts.config, record.rows
     last: Mapping[str, Any] = rows[-1] if rows else defaultdict(lambda: math.nan)  # diverged in its first round
     accuracy = [row["test_accuracy"] for row in rows]
     reached = rounds_to_target(accuracy, config["target"])

@@ -7,7 +7,7 @@ import json
 import os
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
@@ -124,12 +124,8 @@ def _kept(data: Path, facts: Path, shape: Mapping[str, Any]) -> dict[str, Any] |
 
 
 def _crc(path: Path) -> int:
-    def chunks() -> Iterator[bytes]:
-        with path.open("rb") as file:
-            while content := file.read(CHUNK):
-                yield content
-
     crc = 0
-    for content in chunks():
-        crc = zlib.crc32(content, crc)
+    with path.open("rb") as file:
+        while content := file.read(CHUNK):
+            crc = zlib.crc32(content, crc)
     return crc
