@@ -176,7 +176,9 @@ class Engine(ABC):
             loss=group.loss / steps,
             **{name: value for name, value in group.sums.items() if name in SUMS},
             **self._at_received(requires, jobs, counts),
-            **self._prototypes(requires, jobs.client.tolist(), w),
+            **(
+                prototypes(self.module, self.layout, self.batches, group.clients, w) if "prototypes" in requires else {}
+            ),
         )
 
     def _at_received(self, requires: frozenset[str], jobs: Jobs, counts: Counts) -> dict[str, Tensor]:
@@ -196,9 +198,6 @@ class Engine(ABC):
             counts.evaluations[k] += self.batches.passes(client)
         found = {"full_gradient": full, "start_loss": losses}
         return {name: value for name, value in found.items() if name in requires}
-
-    def _prototypes(self, requires: frozenset[str], clients: list[int], w: Tensor) -> dict[str, Tensor]:
-        return prototypes(self.module, self.layout, self.batches, clients, w) if "prototypes" in requires else {}
 
 
 def numbers(value: float | Tensor, group: Group) -> np.ndarray:

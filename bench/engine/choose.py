@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import nn
@@ -18,6 +19,7 @@ from bench.learning.flat import Layout
 LEAST_STACK = 8  # smaller stacks of devices are no faster than one after the other (measured: 1.3 to 5 times from here)
 LEAST_STEPS = 3000  # the first vmap of a process imports 800 modules of torch, which takes seconds
 IMAGES = (nn.Conv2d, nn.MaxPool2d, nn.AdaptiveAvgPool2d)
+Make = Callable[[nn.Module, Layout, Batches], Engine]
 
 
 @dataclass(frozen=True)
@@ -30,15 +32,9 @@ class Work:
 
 def engine(name: str, module: nn.Module, layout: Layout, batches: Batches, work: Work) -> tuple[Engine, str]:
     """The engine that was asked for or, with `auto`, the one that suits; and why it was taken."""
-    match name:
-        case "eager":
-            return Eager(module, layout, batches), "as asked"
-        case "chain":
-            return chain(module, layout, batches), "as asked"
-        case "native":
-            return native(module, layout, batches), "as asked"
-        case "vmap":
-            return Vmap(module, layout, batches), "as asked"
+    asked: dict[str, Make] = {"eager": Eager, "chain": chain, "native": native, "vmap": Vmap}
+    if name in asked:
+        return asked[name](module, layout, batches), "as asked"
     layers = structure.chain(module)
     if not isinstance(layers, str):
         return _fastest(module, layout, batches)

@@ -51,14 +51,10 @@ class Spread:
     """Any engine, its jobs cut into parts for several workers."""
 
     def __init__(self, engine: Engine, workers: Workers) -> None:
-        self.alone, self.workers = engine, workers
+        self.alone, self.workers, self.parallel_parts = engine, workers, workers.count
         self.name: str = engine.name
         self.layout: Layout = engine.layout
         self.batches: Batches = engine.batches
-
-    @property
-    def parallel_parts(self) -> int:
-        return self.workers.count
 
     def train(
         self, algo: Algorithm, fed: Fed, jobs: Jobs, dispatch: Sequence[int], trace: Sink | None = None

@@ -84,10 +84,7 @@ class Timed:
         return getattr(self.engine, name)
 
 
-Make = Callable[[nn.Module, Layout, Batches], Engine]
-
-
-def federated(load: Workload, data: Data, make: Make, algo: Algorithm, cores: int = 1) -> Round:
+def federated(load: Workload, data: Data, make: choose.Make, algo: Algorithm, cores: int = 1) -> Round:
     """Rounds of the real loop, as bench.run does them."""
     keep_memory()
     module = Classifier(load.net())
