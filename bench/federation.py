@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, BinaryIO
@@ -24,7 +23,7 @@ from pytorch_lightning.plugins.io import TorchCheckpointIO
 from bench.errors import UserError
 from bench.output import versions
 from bench.output.timeline import Log
-from bench.record import Record, cannot_write
+from bench.record import Record, cannot_write, replaced
 from bench.simulation.figures import Figures
 from bench.simulation.loop import FederatedLoop
 
@@ -66,8 +65,9 @@ class Federation(pl.LightningModule):
         """Does nothing; without its steps `global_step` stays 0 and no ModelCheckpoint writes anything."""
         return torch.optim.SGD([torch.zeros(1)], lr=0.0)
 
-    def train_dataloader(self) -> _OneRound:
-        return _OneRound()
+    def train_dataloader(self) -> Sequence[int]:
+        """One batch; torch's own loader would draw from the global random state."""
+        return range(1)
 
     def on_train_start(self) -> None:
         rows = self.record.rows
@@ -133,33 +133,14 @@ def _shapes(state: dict[str, Any]) -> dict[str, Any]:
     return {name: value.shape for name, value in state.get("server", {}).items()}
 
 
-class _OneRound:
-    """A data loader of one batch; torch's own would draw from the global random state."""
-
-    def __len__(self) -> int:
-        return 1
-
-    def __iter__(self) -> Iterator[int]:
-        yield 0
-
-
 class AtomicCheckpoint(TorchCheckpointIO):
     """A checkpoint is there in full or not at all; Lightning's own goes through the system's temporary folder."""
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
         path = Path(path)
-        temporary = path.with_name(path.name + ".tmp")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with temporary.open("wb") as file:
-                _save(checkpoint, file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except OSError:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replaced(path) as file:
+            _save(checkpoint, file)
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = True) -> dict[str, Any]:
         try:

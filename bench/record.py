@@ -14,12 +14,12 @@ import secrets
 import shlex
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 import yaml  # type: ignore[import-untyped]
 
@@ -232,17 +232,27 @@ def load(out: str | Path = "runs", **wanted: Any) -> tuple[DataFrame, DataFrame]
     return table, rounds_frame([run for run in runs if run.id in set(table["id"])])
 
 
-def write_atomically(path: Path, text: str) -> None:
+@contextmanager
+def replaced(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes the place of `path` once it is there in full."""
     temporary = path.with_name(path.name + ".tmp")
     try:
-        with temporary.open("w", encoding="utf-8", newline="") as file:
-            file.write(text)
+        with temporary.open("wb") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except OSError as error:
+    except OSError:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_atomically(path: Path, text: str) -> None:
+    try:
+        with replaced(path) as file:
+            file.write(text.encode())
+    except OSError as error:
         raise cannot_write(path, error) from None
 
 

@@ -167,6 +167,9 @@ class Engine(ABC):
         steps = w.new_tensor(counts.steps)
         if "mean_gradient" in requires:
             group.sums["mean_gradient"] /= steps[:, None]
+        found = self._at_received(requires, jobs, counts)
+        if "prototypes" in requires:
+            found |= prototypes(self.module, self.layout, self.batches, group.clients, w)
         return Trained(
             end=w,
             steps=steps,
@@ -175,10 +178,7 @@ class Engine(ABC):
             rates=w.new_tensor(counts.rates),
             loss=group.loss / steps,
             **{name: value for name, value in group.sums.items() if name in SUMS},
-            **self._at_received(requires, jobs, counts),
-            **(
-                prototypes(self.module, self.layout, self.batches, group.clients, w) if "prototypes" in requires else {}
-            ),
+            **found,
         )
 
     def _at_received(self, requires: frozenset[str], jobs: Jobs, counts: Counts) -> dict[str, Tensor]:

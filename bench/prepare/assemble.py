@@ -91,9 +91,7 @@ class WorkerSetup:
         """Also says why it has its engine, and what the record is to say of the model."""
         loaded, seed = self.loaded, config["seed"]
         net = models.build(config["model"], loaded.shape, loaded.classes, stream(seed, "init"))
-        from bench.learning.module import (
-            local_module,  # Lightning takes seven seconds: only once little is left to refuse
-        )
+        from bench.learning.module import local_module  # seven seconds: only once little is left to refuse
 
         module = local_module(config["model"], net).to(self.device)
         layout = Layout(module)
@@ -135,7 +133,11 @@ def build(config: Mapping[str, Any], folder: Callable[[Mapping[str, Any]], Path]
     kept = partial(folder, config) if folder else None
     module, layout, fed = service.engine.module, service.engine.layout, service.fed
     devices = Devices(config["clients"], config["seed"], config["sampling"], Population(**config["devices"]))
-    make = partial(_loop, config, devices, layout.flatten(trainable(module)))
+    w0 = layout.flatten(trainable(module))
+
+    def make(fed: Fed, engine: Trains, algo: Algorithm) -> FederatedLoop:
+        return FederatedLoop(algo, fed, engine, devices, rules(config, algo, fed), w0)
+
     try:
         algo = create(config["algo"])
         number = count.workers(config, layout.size, samples, rules(config, algo, fed), setup.device)
@@ -165,12 +167,6 @@ def _work(config: Mapping[str, Any], batches: Batches) -> choose.Work:
     each = sum(batches.steps_per_epoch(client) for client in range(config["clients"])) / config["clients"]
     steps = round(each * config["rounds"] * config["epochs"] * config["cohort"])
     return choose.Work(together=max(config["concurrency"] or 0, config["cohort"]), steps=steps)
-
-
-def _loop(
-    config: Mapping[str, Any], devices: Devices, w0: Tensor, fed: Fed, engine: Trains, algo: Algorithm
-) -> FederatedLoop:
-    return FederatedLoop(algo, fed, engine, devices, rules(config, algo, fed), w0)
 
 
 def _start(config: Mapping[str, Any], service: WorkerService, number: int) -> Workers:

@@ -131,7 +131,7 @@ def recorded(run: Run) -> None:
     """Refuses a config.yaml that another program or version wrote, or that was edited into something impossible."""
     path = run.folder / "config.yaml"
     keys = [key for key in KEYS if key != "resume"]
-    _same_names(str(path), [*GROUPS, *keys], run.config.keys() - EXTRA)
+    _same_names(path, [*GROUPS, *keys], run.config.keys() - EXTRA)
     for group in GROUPS.keys() - {"protocol"}:
         node = run.config[group]
         if not isinstance(node, dict) or not isinstance(node.get("name"), str):
@@ -139,7 +139,7 @@ def recorded(run: Run) -> None:
     for group in SCHEMAS:
         if (name := run.config[group]["name"]) in names_of(group):
             found = (f"{group}.{key}" for key in run.config[group] if key != "name")
-            _same_names(str(path), [f"{group}.{key}" for key in fields_of(group, name)], found)
+            _same_names(path, [f"{group}.{key}" for key in fields_of(group, name)], found)
     try:
         OmegaConf.structured(Keys(**{key: run.config[key] for key in keys}))
         for group in SCHEMAS:
@@ -150,11 +150,11 @@ def recorded(run: Run) -> None:
         raise UserError(f"{path} does not describe a run of this version: {text}.") from None
 
 
-def _same_names(what: str, expected: Iterable[str], found: Iterable[str]) -> None:
+def _same_names(path: Path, expected: Iterable[str], found: Iterable[str]) -> None:
     missing, extra = sorted({*expected} - {*found}), sorted({*found} - {*expected})
     if missing or extra:
         parts = [f"it lacks {', '.join(missing)}"] * bool(missing) + [f"it has {', '.join(extra)}"] * bool(extra)
-        raise UserError(f"{what} was written by another version of fedbench: {' and '.join(parts)}.")
+        raise UserError(f"{path} was written by another version of fedbench: {' and '.join(parts)}.")
 
 
 def _made(group: str, node: Mapping[str, Any]) -> Any:

@@ -66,9 +66,9 @@ def register(group: str, text: str) -> str:
     cls = mine[wanted] if wanted else next(iter(mine.values()))
     _check(group, cls, f"{cls.__name__} in {path}")
     known = registry.classes(group).get(cls.__name__.lower(), cls)
-    if registry.target(known) != registry.target(cls):
+    if own_code.target(known) != own_code.target(cls):
         raise UserError(
-            f"{cls.__name__} in {path} would be {group}={cls.__name__.lower()}, which is {registry.target(known)} "
+            f"{cls.__name__} in {path} would be {group}={cls.__name__.lower()}, which is {own_code.target(known)} "
             f"already: give the class another name."
         )
     try:

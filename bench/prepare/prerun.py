@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import time
 import zlib
 from collections.abc import Callable, Mapping
@@ -18,7 +17,7 @@ import torch
 from algorithms.base import Algorithm
 from algorithms.views import Trace
 from bench.errors import UserError
-from bench.record import cannot_write, write_atomically
+from bench.record import cannot_write, replaced, write_atomically
 from bench.simulation.loop import FederatedLoop
 
 DATA, FACTS = "prerun.bin", "prerun.json"
@@ -79,14 +78,10 @@ class Prerun:
         found = _kept(data, facts, shape)
         if found is None:
             print("pre-run    FedAvg with the same seeds, for its traces", flush=True)
-            temporary = data.with_name(f"{DATA}.tmp")
             try:
-                with temporary.open("wb") as file:
+                with replaced(data) as file:
                     found = {**shape, **_write(loop, file)}
-                    os.fsync(file.fileno())
-                os.replace(temporary, data)
             except OSError as error:
-                temporary.unlink(missing_ok=True)
                 raise cannot_write(data, error) from None
             write_atomically(facts, json.dumps(found, indent=2) + "\n")
         self._data, self.cost = data, found["cost"]
