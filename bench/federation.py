@@ -118,13 +118,11 @@ class Federation(pl.LightningModule):
         number = versions.readable(state.get("format", 1), path)
         try:
             of_loop = versions.upgrade_checkpoint(state["loop"], number)
-            same = _shapes(of_loop) == _shapes(loop.state_dict())
-            if same:
-                loop.load_state_dict(of_loop)
+            if _shapes(of_loop) != _shapes(loop.state_dict()):
+                raise ValueError("vectors of another length")
+            loop.load_state_dict(of_loop)
         except (AttributeError, KeyError, TypeError, ValueError):
-            same = False
-        if not same:
-            raise damaged(path, "it does not belong to this config")
+            raise damaged(path, "it does not belong to this config") from None
         self.record.truncate(state["round"])
         self.timeline.truncate(state["round"])
 

@@ -30,7 +30,6 @@ from bench.record import COLUMNS, TIMES, Record
 
 if TYPE_CHECKING:  # Lightning takes seven seconds, and assembling may still refuse the config
     from bench.federation import Federation, Values
-    from bench.simulation.loop import FederatedLoop
 
 OnRound = Callable[[int, float | None], None]
 
@@ -66,7 +65,7 @@ def run(
         record = record or Record.create(parts.config)
         if on_record is not None:
             on_record(record.folder)
-        print("\n".join(_assembled(parts)), flush=True)
+        print(_assembled(parts), flush=True)
         expected = _forecast(parts, record, smaller)
         logger = tracking.start(parts.config, record.folder)
         result, asked_to_stop = _to_the_end(parts, record, logger, expected, on_round)
@@ -88,22 +87,19 @@ def run(
     return result
 
 
-def _assembled(parts: Parts) -> list[str]:
+def _assembled(parts: Parts) -> str:
     """What the first lines (bench/prepare/resolve.py) could not say yet."""
-    return [
-        f"schedule   {_schedule(parts.loop)}",
-        f"size       {parts.model['parameters']:,} parameters",
-        f"engine     {parts.loop.engine.name} ({parts.config['engine_why']})",
-    ]
-
-
-def _schedule(loop: FederatedLoop) -> str:
-    plan = loop.rules.schedule
+    loop, plan = parts.loop, parts.loop.rules.schedule
     who = f"{plan.concurrency} of {loop.fed.clients} clients"
-    if loop.sync:
-        return f"synchronous, {who} a round"
     every = "every upload" if plan.buffer == 1 else f"every {plan.buffer} uploads"
-    return f"asynchronous, {who} at work, aggregation after {every}; a round is {loop.arrivals_per_round} uploads"
+    schedule = f"asynchronous, {who} at work, aggregation after {every}; a round is {loop.arrivals_per_round} uploads"
+    if loop.sync:
+        schedule = f"synchronous, {who} a round"
+    return (
+        f"schedule   {schedule}\n"
+        f"size       {parts.model['parameters']:,} parameters\n"
+        f"engine     {loop.engine.name} ({parts.config['engine_why']})"
+    )
 
 
 def _to_the_end(

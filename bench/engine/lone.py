@@ -69,7 +69,10 @@ class _Device:
                 now.addmm_(seen[begin : begin + count, :begin], d[:begin], alpha=-1)
             self._rest(now, target, rate, mine, out)
             begin += count
-        self._catch_up(x, d, sizes)
+        if self.pull:
+            for i, part in enumerate(reversed(torch.split(d, sizes))):
+                part.mul_((1 - self.pull) ** i)
+        self._update(0, d, x, len(sizes))
         return torch.log_softmax(logits, 1).gather(1, y[:, None]).mul_(each).sum().neg()
 
     def _sum(self, steps: int) -> float:
@@ -89,12 +92,6 @@ class _Device:
             seen *= torch.from_numpy((1 - self.pull) ** power).to(seen)
         weight, bias = self.shift[0]
         return z, seen, None if weight is None else _affine(x, weight, bias)
-
-    def _catch_up(self, x: Tensor, d: Tensor, sizes: list[int]) -> None:
-        if self.pull:
-            for i, part in enumerate(reversed(torch.split(d, sizes))):
-                part.mul_((1 - self.pull) ** i)
-        self._update(0, d, x, len(sizes))
 
     def _update(self, i: int, d: Tensor, inputs: Tensor, steps: int = 1) -> None:
         if self.m is not None:

@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from algorithms.base import Algorithm, Fed
 from bench import models
 from bench.engine import choose
-from bench.engine.base import Trains
 from bench.engine.head import HeadFit
-from bench.engine.pool import Spread, ThisProcess, Workers
+from bench.engine.pool import Spread, ThisProcess, Trains, Workers
 from bench.engine.worker_service import WorkerService
 from bench.errors import UserError
 from bench.learning.batches import Batches

@@ -50,11 +50,9 @@ def resolve(cfg: Mapping[str, Any], given: Set[str]) -> dict[str, Any]:
 def choose_protocol(name: str, algo: str, dataset: str) -> tuple[str, str]:
     """Its name, and why it was chosen."""
     known = options("protocol")
-    if name == "none":
-        return name, "as asked"
     if name != "auto":
         covered = known[name].get("datasets", {})
-        if dataset not in covered:
+        if name != "none" and dataset not in covered:
             raise UserError(
                 f"protocol={name} does not cover dataset={dataset}, only {', '.join(covered)}; leave protocol out "
                 f"or take protocol=none."
