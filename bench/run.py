@@ -39,8 +39,8 @@ def run(
     *,
     resume: Path | None = None,
     smaller: Callable[[], Mapping[str, Any] | None] = lambda: None,
-    on_record: Callable[[Path], None] | None = None,
-    on_round: OnRound | None = None,
+    on_record: Callable[[Path], None] = lambda folder: None,
+    on_round: OnRound = lambda number, accuracy: None,
 ) -> RunResult:
     """Runs a resolved config to its end and returns what result.json holds.
 
@@ -63,8 +63,7 @@ def run(
     try:
         parts = build(config, folder)
         record = record or Record.create(parts.config)
-        if on_record is not None:
-            on_record(record.folder)
+        on_record(record.folder)
         print(_assembled(parts), flush=True)
         expected = _forecast(parts, record, smaller)
         logger = tracking.start(parts.config, record.folder)
@@ -103,7 +102,7 @@ def _assembled(parts: Parts) -> str:
 
 
 def _to_the_end(
-    parts: Parts, record: Record, logger: Any, expected: dict[str, float], on_round: OnRound | None
+    parts: Parts, record: Record, logger: Any, expected: dict[str, float], on_round: OnRound
 ) -> tuple[RunResult, bool]:
     """Trains and keeps the result, that of a run which diverged, too; also whether it was told to stop meanwhile."""
     try:
@@ -144,7 +143,7 @@ def _shorter(smaller: Mapping[str, Any]) -> float:
         parts.workers.close()
 
 
-def _fit(parts: Parts, record: Record, logger: Any, on_round: OnRound | None) -> bool:
+def _fit(parts: Parts, record: Record, logger: Any, on_round: OnRound) -> bool:
     """Trains to the end; returns whether a signal asked to stop while the last round was at work."""
     from bench.federation import Federation, checkpoint_path, quiet, trainer
 
@@ -160,8 +159,7 @@ def _fit(parts: Parts, record: Record, logger: Any, on_round: OnRound | None) ->
 
     def after(row: Values) -> None:
         progress.update(f"round {loop.round}/{rounds}", done(row), row["test_accuracy"])
-        if on_round is not None:
-            on_round(loop.round, row["test_accuracy"])
+        on_round(loop.round, row["test_accuracy"])
 
     federation = Federation(
         loop,

@@ -10,7 +10,10 @@ from torch import nn
 from bench import compiled
 from bench.engine import structure
 from bench.engine.base import Engine
+from bench.engine.conv import Convolutional
+from bench.engine.dense import Dense
 from bench.engine.eager import Eager
+from bench.engine.native import Native, unfit
 from bench.engine.vmap import Vmap, stack_size
 from bench.errors import UserError
 from bench.learning.batches import Batches
@@ -51,18 +54,11 @@ def chain(module: nn.Module, layout: Layout, batches: Batches) -> Engine:
     layers = structure.chain(module)
     if isinstance(layers, str):
         raise UserError(f"engine=chain cannot train this model: {layers}. Take engine=auto, which finds one that can.")
-    if any(isinstance(layer, IMAGES) for layer in layers):
-        from bench.engine.conv import Convolutional
-
-        return Convolutional(module, layout, batches)
-    from bench.engine.dense import Dense
-
-    return Dense(module, layout, batches)
+    suited = Convolutional if any(isinstance(layer, IMAGES) for layer in layers) else Dense
+    return suited(module, layout, batches)
 
 
 def native(module: nn.Module, layout: Layout, batches: Batches) -> Engine:
-    from bench.engine.native import Native, unfit
-
     missing = compiled.library()
     if reason := unfit(module) or (missing if isinstance(missing, str) else None):
         raise UserError(f"engine=native cannot train this model: {reason}. Take engine=auto, which finds one that can.")
@@ -71,8 +67,6 @@ def native(module: nn.Module, layout: Layout, batches: Batches) -> Engine:
 
 def _fastest(module: nn.Module, layout: Layout, batches: Batches) -> tuple[Engine, str]:
     """Of the two engines for chains."""
-    from bench.engine.native import Native, unfit
-
     why, missing = "the model is a chain of known layers", compiled.library()
     if unfit(module):
         return chain(module, layout, batches), why

@@ -17,6 +17,8 @@ from bench import models
 from bench.engine import choose
 from bench.engine.head import HeadFit
 from bench.engine.pool import Spread, ThisProcess, Trains, Workers
+from bench.engine.process import Forked
+from bench.engine.ray import Actors
 from bench.engine.worker_service import WorkerService
 from bench.errors import UserError
 from bench.learning.batches import Batches
@@ -176,14 +178,8 @@ def _start(config: Mapping[str, Any], service: WorkerService, number: int) -> Wo
             print("workers    1: on a GPU one process trains all devices; engine.device=cpu takes more", flush=True)
         return ThisProcess(service)
     if address != "local":
-        from bench.engine.ray import Actors
-
         return Actors(partial(remote_service, config), service, number, address)
-    if number == 1:
-        return ThisProcess(service)
-    from bench.engine.process import Forked
-
-    return Forked(service, number)
+    return ThisProcess(service) if number == 1 else Forked(service, number)
 
 
 def remote_service(config: Mapping[str, Any]) -> WorkerService:
