@@ -138,7 +138,13 @@ class AtomicCheckpoint(TorchCheckpointIO):
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         with replaced(path) as file:
-            _save(checkpoint, file)
+            watched = _Watched(file)
+            try:
+                torch.save(checkpoint, watched)  # type: ignore[arg-type]
+            except Exception:
+                if watched.error is not None:
+                    raise watched.error from None
+                raise
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = True) -> dict[str, Any]:
         try:
@@ -165,16 +171,6 @@ class _Watched:
         except OSError as error:
             self.error = error
             raise
-
-
-def _save(checkpoint: dict[str, Any], file: BinaryIO) -> None:
-    watched = _Watched(file)
-    try:
-        torch.save(checkpoint, watched)  # type: ignore[arg-type]
-    except Exception:
-        if watched.error is not None:
-            raise watched.error from None
-        raise
 
 
 def damaged(path: Path, why: str) -> UserError:
