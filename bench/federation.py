@@ -21,9 +21,10 @@ from pytorch_lightning.loggers import Logger
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from bench.errors import UserError
+from bench.files import replaced
 from bench.output import versions
 from bench.output.timeline import Log
-from bench.record import Record, cannot_write, replaced
+from bench.record import Record, cannot_write
 from bench.simulation.figures import Figures
 from bench.simulation.loop import FederatedLoop
 

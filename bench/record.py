@@ -9,21 +9,21 @@ from __future__ import annotations
 import fcntl
 import json
 import math
-import os
 import secrets
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import yaml  # type: ignore[import-untyped]
 
 from bench.errors import UserError
+from bench.files import replaced
 from bench.metrics import MB
 from bench.output import metrics_csv, versions
 from bench.output.facts import git_revision
@@ -230,22 +230,6 @@ def load(out: str | Path = "runs", **wanted: Any) -> tuple[DataFrame, DataFrame]
         raise UserError(f"There are no runs in {folder}; make some with python bench.py.")
     table = chosen(runs_frame(runs), wanted, folder)
     return table, rounds_frame([run for run in runs if run.id in set(table["id"])])
-
-
-@contextmanager
-def replaced(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes the place of `path` once it is there in full."""
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        with temporary.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -17,7 +17,8 @@ import torch
 from algorithms.base import Algorithm
 from algorithms.views import Trace
 from bench.errors import UserError
-from bench.record import cannot_write, replaced, write_atomically
+from bench.files import replaced
+from bench.record import cannot_write, write_atomically
 from bench.simulation.loop import FederatedLoop
 
 DATA, FACTS = "prerun.bin", "prerun.json"
