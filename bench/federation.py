@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import datamodules._torchvision  # noqa: F401  # before Lightning
 
@@ -22,34 +21,14 @@ from pytorch_lightning.loggers import Logger
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from bench.errors import UserError
+from bench.files import replaced
 from bench.output import versions
 from bench.output.timeline import Log
 from bench.record import Record, cannot_write
-from bench.simulation.tally import Ended
+from bench.simulation.figures import Figures
+from bench.simulation.loop import FederatedLoop
 
 Values = dict[str, float | None]
-
-
-class Loop(Protocol):
-    """What the adapter needs of bench.simulation.loop.FederatedLoop."""
-
-    @property
-    def round(self) -> int: ...
-    @property
-    def finished(self) -> bool: ...
-    @property
-    def ended(self) -> list[Ended]: ...
-    def advance(self) -> dict[str, float]: ...
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
-
-
-class Evaluation(Protocol):
-    """What the adapter needs of bench.simulation.figures.Figures."""
-
-    names: tuple[str, ...]
-
-    def __call__(self, everyone: bool) -> dict[str, float]: ...
 
 
 class Federation(pl.LightningModule):
@@ -61,8 +40,8 @@ class Federation(pl.LightningModule):
 
     def __init__(
         self,
-        loop: Loop,
-        evaluate: Evaluation,
+        loop: FederatedLoop,
+        evaluate: Figures,
         record: Record,
         *,
         eval_every: int,
@@ -75,10 +54,8 @@ class Federation(pl.LightningModule):
         self.federated_loop = loop
         self.evaluate = evaluate
         self.record, self.timeline = record, Log(record.folder)
-        self.eval_every = eval_every
-        self.checkpoint_seconds = checkpoint_seconds
-        self.on_begin = on_begin
-        self.on_round = on_round
+        self.eval_every, self.checkpoint_seconds = eval_every, checkpoint_seconds
+        self.on_begin, self.on_round = on_begin, on_round
         self.interrupted = False
         self._started = self._saved = 0.0
 
@@ -89,8 +66,9 @@ class Federation(pl.LightningModule):
         """Does nothing; without its steps `global_step` stays 0 and no ModelCheckpoint writes anything."""
         return torch.optim.SGD([torch.zeros(1)], lr=0.0)
 
-    def train_dataloader(self) -> _OneRound:
-        return _OneRound()
+    def train_dataloader(self) -> Sequence[int]:
+        """One batch; torch's own loader would draw from the global random state."""
+        return range(1)
 
     def on_train_start(self) -> None:
         rows = self.record.rows
@@ -141,13 +119,11 @@ class Federation(pl.LightningModule):
         number = versions.readable(state.get("format", 1), path)
         try:
             of_loop = versions.upgrade_checkpoint(state["loop"], number)
-            same = _shapes(of_loop) == _shapes(loop.state_dict())
-            if same:
-                loop.load_state_dict(of_loop)
+            if _shapes(of_loop) != _shapes(loop.state_dict()):
+                raise ValueError("vectors of another length")
+            loop.load_state_dict(of_loop)
         except (AttributeError, KeyError, TypeError, ValueError):
-            same = False
-        if not same:
-            raise damaged(path, "it does not belong to this config")
+            raise damaged(path, "it does not belong to this config") from None
         self.record.truncate(state["round"])
         self.timeline.truncate(state["round"])
 
@@ -156,33 +132,20 @@ def _shapes(state: dict[str, Any]) -> dict[str, Any]:
     return {name: value.shape for name, value in state.get("server", {}).items()}
 
 
-class _OneRound:
-    """A data loader of one batch; torch's own would draw from the global random state."""
-
-    def __len__(self) -> int:
-        return 1
-
-    def __iter__(self) -> Iterator[int]:
-        yield 0
-
-
 class AtomicCheckpoint(TorchCheckpointIO):
     """A checkpoint is there in full or not at all; Lightning's own goes through the system's temporary folder."""
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
         path = Path(path)
-        temporary = path.with_name(path.name + ".tmp")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with temporary.open("wb") as file:
-                _save(checkpoint, file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except OSError:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replaced(path) as file:
+            watched = _Watched(file)
+            try:
+                torch.save(checkpoint, watched)  # type: ignore[arg-type]
+            except Exception:
+                if watched.error is not None:
+                    raise watched.error from None
+                raise
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = True) -> dict[str, Any]:
         try:
@@ -209,16 +172,6 @@ class _Watched:
         except OSError as error:
             self.error = error
             raise
-
-
-def _save(checkpoint: dict[str, Any], file: BinaryIO) -> None:
-    watched = _Watched(file)
-    try:
-        torch.save(checkpoint, watched)  # type: ignore[arg-type]
-    except Exception:
-        if watched.error is not None:
-            raise watched.error from None
-        raise
 
 
 def damaged(path: Path, why: str) -> UserError:

@@ -68,13 +68,12 @@ def _import(name: str, target: str) -> ModuleType:
     try:
         with _importable(Path.cwd()):
             return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name and f"{name}.".startswith(f"{error.name}."):
-            raise UserError(
-                f"There is no module {error.name} for {target}, neither in {Path.cwd()} nor among the installed ones."
-            ) from None
-        raise UserError(f"{name} cannot be imported: {reason(error)}.") from None
     except (Exception, SystemExit) as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing and f"{name}.".startswith(f"{missing}."):
+            raise UserError(
+                f"There is no module {missing} for {target}, neither in {Path.cwd()} nor among the installed ones."
+            ) from None
         raise UserError(f"{name} cannot be imported: {reason(error)}.") from None
 
 

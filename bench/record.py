@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import json
 import math
-import os
 import secrets
 import shlex
 import sys
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import yaml  # type: ignore[import-untyped]
 
 from bench.errors import UserError
+from bench.files import replaced
 from bench.metrics import MB
 from bench.output import metrics_csv, versions
 from bench.output.facts import git_revision
@@ -231,16 +231,10 @@ def load(out: str | Path = "runs", **wanted: Any) -> tuple[DataFrame, DataFrame]
 
 
 def write_atomically(path: Path, text: str) -> None:
-    temporary = path.with_name(path.name + ".tmp")
     try:
-        with temporary.open("w", encoding="utf-8", newline="") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        with replaced(path) as file:
+            file.write(text.encode())
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
         raise cannot_write(path, error) from None
 
 

@@ -10,7 +10,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,8 @@ from bench.record import COLUMNS, TIMES, Record
 
 if TYPE_CHECKING:  # Lightning takes seven seconds, and assembling may still refuse the config
     from bench.federation import Federation, Values
-    from bench.simulation.loop import FederatedLoop
+
+OnRound = Callable[[int, float | None], None]
 
 
 def run(
@@ -38,8 +39,8 @@ def run(
     *,
     resume: Path | None = None,
     smaller: Callable[[], Mapping[str, Any] | None] = lambda: None,
-    on_record: Callable[[Path], None] | None = None,
-    on_round: Callable[[int, float | None], None] | None = None,
+    on_record: Callable[[Path], None] = lambda folder: None,
+    on_round: OnRound = lambda number, accuracy: None,
 ) -> RunResult:
     """Runs a resolved config to its end and returns what result.json holds.
 
@@ -61,14 +62,12 @@ def run(
 
     try:
         parts = build(config, folder)
-        config = dict(parts.config)
-        record = record or Record.create(config)
-        if on_record is not None:
-            on_record(record.folder)
-        print("\n".join(_assembled(parts)), flush=True)
-        expected = _forecast(config, parts, record, smaller)
-        logger = tracking.start(config, record.folder)
-        result, asked_to_stop = _to_the_end(config, parts, record, logger, expected, on_round)
+        record = record or Record.create(parts.config)
+        on_record(record.folder)
+        print(_assembled(parts), flush=True)
+        expected = _forecast(parts, record, smaller)
+        logger = tracking.start(parts.config, record.folder)
+        result, asked_to_stop = _to_the_end(parts, record, logger, expected, on_round)
         parts.prerun.discard()
     except KeyboardInterrupt:
         if record is not None:
@@ -87,84 +86,68 @@ def run(
     return result
 
 
-def _assembled(parts: Parts) -> list[str]:
+def _assembled(parts: Parts) -> str:
     """What the first lines (bench/prepare/resolve.py) could not say yet."""
-    return [
-        f"schedule   {_schedule(parts.loop)}",
-        f"size       {parts.model['parameters']:,} parameters",
-        f"engine     {parts.loop.engine.name} ({parts.config['engine_why']})",
-    ]
-
-
-def _schedule(loop: FederatedLoop) -> str:
-    plan = loop.rules.schedule
+    loop, plan = parts.loop, parts.loop.rules.schedule
     who = f"{plan.concurrency} of {loop.fed.clients} clients"
-    if loop.sync:
-        return f"synchronous, {who} a round"
     every = "every upload" if plan.buffer == 1 else f"every {plan.buffer} uploads"
-    return f"asynchronous, {who} at work, aggregation after {every}; a round is {loop.arrivals_per_round} uploads"
+    schedule = f"asynchronous, {who} at work, aggregation after {every}; a round is {loop.arrivals_per_round} uploads"
+    if loop.sync:
+        schedule = f"synchronous, {who} a round"
+    return (
+        f"schedule   {schedule}\n"
+        f"size       {parts.model['parameters']:,} parameters\n"
+        f"engine     {loop.engine.name} ({parts.config['engine_why']})"
+    )
 
 
 def _to_the_end(
-    config: Mapping[str, Any],
-    parts: Parts,
-    record: Record,
-    logger: Any,
-    expected: dict[str, float],
-    on_round: Callable[[int, float | None], None] | None,
+    parts: Parts, record: Record, logger: Any, expected: dict[str, float], on_round: OnRound
 ) -> tuple[RunResult, bool]:
     """Trains and keeps the result, that of a run which diverged, too; also whether it was told to stop meanwhile."""
     try:
         with rare_collections():
-            asked_to_stop = _fit(config, parts, record, logger, on_round)
+            asked_to_stop = _fit(parts, record, logger, on_round)
     except Diverged as error:
-        so_far = _result(config, parts, record, expected)
+        so_far = _result(parts, record, expected)
         record.finish(replace(so_far, final_accuracy=None, diverged=error.facts))
         raise
-    result = _result(config, parts, record, expected)
+    result = _result(parts, record, expected)
     record.finish(result)
     return result, asked_to_stop
 
 
-def _forecast(
-    config: Mapping[str, Any], parts: Parts, record: Record, smaller: Callable[[], Mapping[str, Any] | None]
-) -> dict[str, float]:
+def _forecast(parts: Parts, record: Record, smaller: Callable[[], Mapping[str, Any] | None]) -> dict[str, float]:
     """Says what a long run will take, and keeps it; a resumed run goes by what was found when it began."""
     if (found := record.forecast()) is not None:
-        left = found["seconds"] * (1 - len(record.rows) / config["rounds"])
+        left = found["seconds"] * (1 - len(record.rows) / parts.config["rounds"])
         if left > forecast.QUIET:
             print(f"forecast   about {roughly(left)} for the rest of it", flush=True)
         return found
-    expected = forecast.measure(config, parts)
+    expected = forecast.measure(parts)
     if expected.seconds > forecast.QUIET:
         other = smaller()
         shorter = None if other is None else _shorter(other)
         if shorter is not None and shorter >= expected.seconds:
             shorter = None
         print(f"forecast   {forecast.sentence(expected, parts.loop.algo.mail is not None, shorter)}", flush=True)
-    record.keep_forecast(expected.as_dict())
-    return expected.as_dict()
+    record.keep_forecast(asdict(expected))
+    return asdict(expected)
 
 
 def _shorter(smaller: Mapping[str, Any]) -> float:
     parts = build(smaller)
     try:
-        return forecast.measure(smaller, parts).seconds
+        return forecast.measure(parts).seconds
     finally:
         parts.workers.close()
 
 
-def _fit(
-    config: Mapping[str, Any],
-    parts: Parts,
-    record: Record,
-    logger: Any,
-    on_round: Callable[[int, float | None], None] | None,
-) -> bool:
+def _fit(parts: Parts, record: Record, logger: Any, on_round: OnRound) -> bool:
     """Trains to the end; returns whether a signal asked to stop while the last round was at work."""
     from bench.federation import Federation, checkpoint_path, quiet, trainer
 
-    loop, progress = parts.loop, Progress()
+    config, loop, progress = parts.config, parts.loop, Progress()
     rounds, seconds = config["rounds"], config["virtual_seconds"]
 
     def done(row: Mapping[str, float | None]) -> float:
@@ -176,8 +159,7 @@ def _fit(
 
     def after(row: Values) -> None:
         progress.update(f"round {loop.round}/{rounds}", done(row), row["test_accuracy"])
-        if on_round is not None:
-            on_round(loop.round, row["test_accuracy"])
+        on_round(loop.round, row["test_accuracy"])
 
     federation = Federation(
         loop,
@@ -227,8 +209,8 @@ def _stop_signals(federation: Federation) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _result(config: Mapping[str, Any], parts: Parts, record: Record, expected: dict[str, float]) -> RunResult:
-    rows = record.rows
+def _result(parts: Parts, record: Record, expected: dict[str, float]) -> RunResult:
+    config, rows = parts.config, record.rows
     last: Mapping[str, Any] = rows[-1] if rows else defaultdict(lambda: math.nan)  # diverged in its first round
     accuracy = [row["test_accuracy"] for row in rows]
     reached = rounds_to_target(accuracy, config["target"])

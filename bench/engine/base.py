@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -40,8 +40,7 @@ class Group:
         self._epochs = np.array([len(epochs) for epochs in self.batches])
 
     def active(self, epoch: int) -> list[int]:
-        found: list[int] = np.flatnonzero(self._epochs > epoch).tolist()
-        return found
+        return np.flatnonzero(self._epochs > epoch).tolist()
 
 
 class Counts:
@@ -63,39 +62,17 @@ class Counts:
         self.effective_steps.add(active, steps, rates * numbers(rule.prox, group)[active])
 
 
-class Trains(Protocol):
-    """What the loop needs of an engine, be it in this process or spread over several."""
-
-    layout: Layout
-    batches: Batches
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def parallel_parts(self) -> int: ...  # parts of a call that are computed at a time
-
-    @property
-    def alone(self) -> Engine: ...  # the one in this process
-
-    def train(
-        self, algo: Algorithm, fed: Fed, jobs: Jobs, dispatch: Sequence[int], trace: Sink | None = None
-    ) -> tuple[Trained, list[int]]: ...
-
-    def tune(self, fed: Fed, w: Tensor, client: int, rule: LocalRule, epochs: int) -> Tensor: ...
-
-
 class Engine(ABC):
     """How g is got and steps are taken. A device's result must not depend, to the bit, on who is in its group."""
 
     name: ClassVar[str]
-    parallel_parts: ClassVar[int] = 1
+    parallel_parts: ClassVar[int] = 1  # parts of a call that are computed at a time
 
     def __init__(self, module: nn.Module, layout: Layout, batches: Batches) -> None:
         self.module, self.layout, self.batches = module, layout, batches
 
     @property
-    def alone(self) -> Engine:
+    def alone(self) -> Engine:  # the one in this process
         return self
 
     @abstractmethod
@@ -167,6 +144,9 @@ class Engine(ABC):
         steps = w.new_tensor(counts.steps)
         if "mean_gradient" in requires:
             group.sums["mean_gradient"] /= steps[:, None]
+        found = self._at_received(requires, jobs, counts)
+        if "prototypes" in requires:
+            found |= prototypes(self.module, self.layout, self.batches, group.clients, w)
         return Trained(
             end=w,
             steps=steps,
@@ -175,8 +155,7 @@ class Engine(ABC):
             rates=w.new_tensor(counts.rates),
             loss=group.loss / steps,
             **{name: value for name, value in group.sums.items() if name in SUMS},
-            **self._at_received(requires, jobs, counts),
-            **self._prototypes(requires, jobs.client.tolist(), w),
+            **found,
         )
 
     def _at_received(self, requires: frozenset[str], jobs: Jobs, counts: Counts) -> dict[str, Tensor]:
@@ -196,9 +175,6 @@ class Engine(ABC):
             counts.evaluations[k] += self.batches.passes(client)
         found = {"full_gradient": full, "start_loss": losses}
         return {name: value for name, value in found.items() if name in requires}
-
-    def _prototypes(self, requires: frozenset[str], clients: list[int], w: Tensor) -> dict[str, Tensor]:
-        return prototypes(self.module, self.layout, self.batches, clients, w) if "prototypes" in requires else {}
 
 
 def numbers(value: float | Tensor, group: Group) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import nn
@@ -9,7 +10,10 @@ from torch import nn
 from bench import compiled
 from bench.engine import structure
 from bench.engine.base import Engine
+from bench.engine.conv import Convolutional
+from bench.engine.dense import Dense
 from bench.engine.eager import Eager
+from bench.engine.native import Native, unfit
 from bench.engine.vmap import Vmap, stack_size
 from bench.errors import UserError
 from bench.learning.batches import Batches
@@ -18,6 +22,7 @@ from bench.learning.flat import Layout
 LEAST_STACK = 8  # smaller stacks of devices are no faster than one after the other (measured: 1.3 to 5 times from here)
 LEAST_STEPS = 3000  # the first vmap of a process imports 800 modules of torch, which takes seconds
 IMAGES = (nn.Conv2d, nn.MaxPool2d, nn.AdaptiveAvgPool2d)
+Make = Callable[[nn.Module, Layout, Batches], Engine]
 
 
 @dataclass(frozen=True)
@@ -30,15 +35,9 @@ class Work:
 
 def engine(name: str, module: nn.Module, layout: Layout, batches: Batches, work: Work) -> tuple[Engine, str]:
     """The engine that was asked for or, with `auto`, the one that suits; and why it was taken."""
-    match name:
-        case "eager":
-            return Eager(module, layout, batches), "as asked"
-        case "chain":
-            return chain(module, layout, batches), "as asked"
-        case "native":
-            return native(module, layout, batches), "as asked"
-        case "vmap":
-            return Vmap(module, layout, batches), "as asked"
+    asked: dict[str, Make] = {"eager": Eager, "chain": chain, "native": native, "vmap": Vmap}
+    if name in asked:
+        return asked[name](module, layout, batches), "as asked"
     layers = structure.chain(module)
     if not isinstance(layers, str):
         return _fastest(module, layout, batches)
@@ -55,18 +54,11 @@ def chain(module: nn.Module, layout: Layout, batches: Batches) -> Engine:
     layers = structure.chain(module)
     if isinstance(layers, str):
         raise UserError(f"engine=chain cannot train this model: {layers}. Take engine=auto, which finds one that can.")
-    if any(isinstance(layer, IMAGES) for layer in layers):
-        from bench.engine.conv import Convolutional
-
-        return Convolutional(module, layout, batches)
-    from bench.engine.dense import Dense
-
-    return Dense(module, layout, batches)
+    suited = Convolutional if any(isinstance(layer, IMAGES) for layer in layers) else Dense
+    return suited(module, layout, batches)
 
 
 def native(module: nn.Module, layout: Layout, batches: Batches) -> Engine:
-    from bench.engine.native import Native, unfit
-
     missing = compiled.library()
     if reason := unfit(module) or (missing if isinstance(missing, str) else None):
         raise UserError(f"engine=native cannot train this model: {reason}. Take engine=auto, which finds one that can.")
@@ -75,8 +67,6 @@ def native(module: nn.Module, layout: Layout, batches: Batches) -> Engine:
 
 def _fastest(module: nn.Module, layout: Layout, batches: Batches) -> tuple[Engine, str]:
     """Of the two engines for chains."""
-    from bench.engine.native import Native, unfit
-
     why, missing = "the model is a chain of known layers", compiled.library()
     if unfit(module):
         return chain(module, layout, batches), why

@@ -24,13 +24,12 @@ class Convolutional(OneByOne):
         layers = structure.chain(module)
         if isinstance(layers, str):
             raise ValueError(f"this model is not a chain: {layers}")
-        named = dict(module.named_parameters())
-        like = next(iter(named.values())).detach()
+        like = next(module.parameters()).detach()
         self.g = like.new_zeros(layout.size)
         parts = iter(layout.views(self.g))
         self.params: list[Param] = []  # those that are trained, in the layout's order
         found: dict[int, Param] = {}
-        for p in named.values():
+        for p in module.parameters():
             found[id(p)] = Param(p.detach(), next(parts) if p.requires_grad else torch.zeros_like(p))
             if p.requires_grad:
                 self.params.append(found[id(p)])

@@ -15,11 +15,10 @@ def prefers_im2col(layer: nn.Conv2d) -> bool:
 
 def margins(layer: nn.Conv2d) -> tuple[int, int, int, int]:
     """Zeros above, below, left and right."""
-    if isinstance(layer.padding, str):
-        totals = [k - 1 if layer.padding == "same" else 0 for k in layer.kernel_size]
-        (up, left), (down, right) = ([t // 2 for t in totals], [t - t // 2 for t in totals])
-        return up, down, left, right
-    vertical, horizontal = layer.padding
+    if layer.padding == "same":
+        vertical, horizontal = (k - 1 for k in layer.kernel_size)
+        return vertical // 2, vertical - vertical // 2, horizontal // 2, horizontal - horizontal // 2
+    vertical, horizontal = (0, 0) if isinstance(layer.padding, str) else layer.padding
     return vertical, vertical, horizontal, horizontal
 
 

@@ -7,10 +7,10 @@ import itertools
 from torch import Tensor, nn
 
 from algorithms.base import Fed, LocalRule
+from bench.engine import lone
 from bench.engine.affine import AffineRule
 from bench.engine.base import Engine, Group
 from bench.engine.crowd import Crowd
-from bench.engine.lone import Lone
 from bench.engine.stack import Linear
 from bench.engine.structure import chain
 from bench.learning.batches import Batches
@@ -30,7 +30,7 @@ class Dense(Engine):
         if isinstance(found, str):
             raise ValueError(f"the model is no dense chain: {found}")
         like = trainable(module)[0].detach()
-        self.crowd, self.lone = Crowd(found, batches, like, layout.size), Lone(found, batches, like)
+        self.linears, self.crowd = found, Crowd(found, batches, like, layout.size)
         heavy = self.crowd.most == 1 or layout.size * like.element_size() > LARGE
         self.large = heavy and not self.crowd.thin
 
@@ -38,7 +38,7 @@ class Dense(Engine):
         affine = AffineRule(group, rule, fed)
         if self.large and not affine.gradient:
             for k in group.active(epoch):
-                self.lone.device(group, epoch, affine, k)
+                lone.train(self.linears, self.batches, group, epoch, affine, k)
         else:
             self.crowd.epoch(group, epoch, affine)
 

@@ -35,14 +35,12 @@ class Terms:
 
 def terms(rule: LocalRule, k: int, lr: float, dtype: torch.dtype, cut: Cut) -> Terms:
     """Of the device in row k."""
-    drift = None if rule.drift is None or not rule.drift[k].any() else cut(rule.drift[k])
-    mask = None if rule.mask is None or bool(rule.mask.all()) else cut(rule.mask.to(dtype))
     return Terms(
         lr=lr if rule.lr is None else float(rule.lr[k]),
         scale=_number(rule.scale, k),
         prox=_number(rule.prox, k),
-        drift=drift,
-        mask=mask,
+        drift=None if rule.drift is None or not rule.drift[k].any() else cut(rule.drift[k]),
+        mask=None if rule.mask is None or bool(rule.mask.all()) else cut(rule.mask.to(dtype)),
         sam=rule.sam,
     )
 

@@ -167,9 +167,8 @@ class Pairs(Layer):
         outer, _, _, last = self.order.form(batch, self.shape)
         rows, columns = self.height // 2, self.width // 2
         self.y = self.buffer("y", outer, rows, columns, last)
-        across = self.buffer("across", outer, 2 * rows, columns, last)
-        self.upper, self.lower = across[:, 0::2], across[:, 1::2]
-        self.across = across
+        self.across = self.buffer("across", outer, 2 * rows, columns, last)
+        self.upper, self.lower = self.across[:, 0::2], self.across[:, 1::2]
         self.dacross = self.buffer("dacross", outer, 2 * rows, columns, last)
         self.dupper, self.dlower = self.dacross[:, 0::2], self.dacross[:, 1::2]
         self.dx = self.buffer("dx", outer, self.height, self.width, last).zero_()  # stays 0 in an odd row or column

@@ -24,43 +24,31 @@ ROWS = 80  # samples in a block: more, and the products among them cost more tha
 Cuts = list[tuple[Tensor | None, Tensor | None]]
 
 
-class Lone:
-    def __init__(self, linears: Sequence[Linear], batches: Batches, like: Tensor) -> None:
-        self.linears, self.batches, self.like = linears, batches, like
-
-    def device(self, group: Group, epoch: int, affine: AffineRule, k: int) -> None:
-        one = group.batches[k][epoch]
-        index = torch.from_numpy(one.order).to(self.like.device)
-        steps = max(1, ROWS // one.size) if group.m is None else 1
-        shift = affine.shift([k], torch.empty_like(group.w[k : k + 1])) if affine.shifts else None
-        m = None if group.m is None else group.m[k : k + 1]
-        lone = _Device(self.linears, affine, k, group.w[k : k + 1], m, shift, steps * one.size)
-        loss = group.loss[k]
-        for part in torch.split(index, steps * one.size):
-            if self.batches.augment is None:
-                x, y = self.batches.load(part)
-            else:
-                loads = [self.batches.load(batch, group.augmentation[k]) for batch in torch.split(part, one.size)]
-                x, y = (torch.cat(parts) for parts in zip(*loads, strict=True))
-            loss += lone.block(x.flatten(1), y, one.size)
+def train(linears: Sequence[Linear], batches: Batches, group: Group, epoch: int, affine: AffineRule, k: int) -> None:
+    one = group.batches[k][epoch]
+    index = torch.from_numpy(one.order).to(group.w.device)
+    steps = max(1, ROWS // one.size) if group.m is None else 1
+    device = _Device(linears, affine, group, k, steps * one.size)
+    loss = group.loss[k]
+    for part in torch.split(index, steps * one.size):
+        if batches.augment is None:
+            x, y = batches.load(part)
+        else:
+            loads = [batches.load(batch, group.augmentation[k]) for batch in torch.split(part, one.size)]
+            x, y = (torch.cat(parts) for parts in zip(*loads, strict=True))
+        loss += device.block(x.flatten(1), y, one.size)
 
 
 class _Device:
-    def __init__(
-        self,
-        linears: Sequence[Linear],
-        affine: AffineRule,
-        k: int,
-        w: Tensor,
-        m: Tensor | None,
-        shift: Tensor | None,
-        samples: int,
-    ) -> None:
+    def __init__(self, linears: Sequence[Linear], affine: AffineRule, group: Group, k: int, samples: int) -> None:
         self.linears, self.pull, self.rate = linears, float(affine.pull[k]), float(affine.rate[k])
         self.momentum, self.decay = affine.momentum, affine.decay
+        w = group.w[k : k + 1]
         self.w, self.ones = _cut(linears, w), w.new_ones(samples)
-        self.m = None if m is None else _cut(linears, m)
-        self.shift: Cuts = [(None, None)] * len(linears) if shift is None else [*_cut(linears, shift)]
+        self.m = None if group.m is None else _cut(linears, group.m[k : k + 1])
+        self.shift: Cuts = [(None, None)] * len(linears)
+        if affine.shifts:
+            self.shift = [*_cut(linears, affine.shift([k], torch.empty_like(w)))]
 
     def block(self, x: Tensor, y: Tensor, size: int) -> Tensor:
         """Some steps; returns the sum of their mean losses."""
@@ -81,7 +69,10 @@ class _Device:
                 now.addmm_(seen[begin : begin + count, :begin], d[:begin], alpha=-1)
             self._rest(now, target, rate, mine, out)
             begin += count
-        self._catch_up(x, d, sizes)
+        if self.pull:
+            for i, part in enumerate(reversed(torch.split(d, sizes))):
+                part.mul_((1 - self.pull) ** i)
+        self._update(0, d, x, len(sizes))
         return torch.log_softmax(logits, 1).gather(1, y[:, None]).mul_(each).sum().neg()
 
     def _sum(self, steps: int) -> float:
@@ -102,15 +93,12 @@ class _Device:
         weight, bias = self.shift[0]
         return z, seen, None if weight is None else _affine(x, weight, bias)
 
-    def _catch_up(self, x: Tensor, d: Tensor, sizes: list[int]) -> None:
-        if self.pull:
-            for i, part in enumerate(reversed(torch.split(d, sizes))):
-                part.mul_((1 - self.pull) ** i)
-        self._update(0, d, x, len(sizes))
-
     def _update(self, i: int, d: Tensor, inputs: Tensor, steps: int = 1) -> None:
         if self.m is not None:
-            self._gather(i, d, inputs)
+            self._add(self.m[i], d, inputs, 1.0, self.momentum)
+            for part, m in zip(self.w[i], self.m[i], strict=True):
+                if self.decay and part is not None and m is not None:
+                    m.add_(part, alpha=self.decay)
         for part, shift in zip(self.w[i], self.shift[i], strict=True):
             if part is not None and self.pull:
                 part.sub_(part, alpha=1 - (1 - self.pull) ** steps)
@@ -122,14 +110,6 @@ class _Device:
             for part, m in zip(self.w[i], self.m[i], strict=True):
                 if part is not None and m is not None:
                     part.sub_(m, alpha=self.rate)
-
-    def _gather(self, i: int, d: Tensor, inputs: Tensor) -> None:
-        assert self.m is not None
-        self._add(self.m[i], d, inputs, 1.0, self.momentum)
-        if self.decay:
-            for part, m in zip(self.w[i], self.m[i], strict=True):
-                if part is not None and m is not None:
-                    m.add_(part, alpha=self.decay)
 
     def _add(
         self, to: tuple[Tensor, Tensor | None], d: Tensor, inputs: Tensor, alpha: float, beta: float = 1.0

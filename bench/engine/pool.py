@@ -14,8 +14,6 @@ from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Trained
 from bench.engine.base import Engine
 from bench.engine.trace import Sink
 from bench.engine.worker_service import WorkerService, constants
-from bench.learning.batches import Batches
-from bench.learning.flat import Layout
 
 TRACE_BYTES = 2**26  # of the paths of devices that one part may hold
 
@@ -51,14 +49,8 @@ class Spread:
     """Any engine, its jobs cut into parts for several workers."""
 
     def __init__(self, engine: Engine, workers: Workers) -> None:
-        self.alone, self.workers = engine, workers
-        self.name: str = engine.name
-        self.layout: Layout = engine.layout
-        self.batches: Batches = engine.batches
-
-    @property
-    def parallel_parts(self) -> int:
-        return self.workers.count
+        self.alone, self.workers, self.parallel_parts = engine, workers, workers.count
+        self.name, self.layout, self.batches = engine.name, engine.layout, engine.batches
 
     def train(
         self, algo: Algorithm, fed: Fed, jobs: Jobs, dispatch: Sequence[int], trace: Sink | None = None
@@ -87,6 +79,9 @@ class Spread:
     def _blank(self, name: str, count: int, part: Tensor) -> Tensor:
         """Room for all rows, laid out as the engine does."""
         return self.layout.blank(count, part) if name == "end" else part.new_empty(count, *part.shape[1:])
+
+
+Trains = Engine | Spread
 
 
 def cut(weights: Sequence[float], parts: int, most: int | None = None) -> list[tuple[int, int]]:

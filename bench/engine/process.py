@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from multiprocessing.util import Finalize
@@ -19,9 +20,8 @@ from typing import Any
 
 import torch
 
-from bench.engine.portable import portable
 from bench.engine.shared import Arena
-from bench.engine.worker_service import WorkerService
+from bench.engine.worker_service import WorkerService, answer
 
 
 @dataclass(eq=False)
@@ -163,7 +163,7 @@ def _serve(
     with suppress(EOFError, OSError):
         while True:
             name, call = arena.read(connection.recv_bytes())
-            connection.send_bytes(_answer(service, arena, name, call))
+            connection.send_bytes(answer(service, name, call, partial(arena.write, answer=True)))
 
 
 def _end_with(life: Connection) -> None:
@@ -171,10 +171,3 @@ def _end_with(life: Connection) -> None:
     with suppress(EOFError, OSError):
         life.recv_bytes()
     os._exit(0)
-
-
-def _answer(service: WorkerService, arena: Arena, name: str, call: tuple[Any, ...]) -> bytes:
-    try:
-        return arena.write((getattr(service, name)(*call), None), answer=True)
-    except Exception as error:
-        return arena.write((None, portable(error)), answer=True)

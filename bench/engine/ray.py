@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from bench.engine import shared
-from bench.engine.portable import portable
-from bench.engine.worker_service import WorkerService
+from bench.engine.worker_service import WorkerService, answer
 from bench.errors import UserError
 
 REACH_SECONDS, START_SECONDS = 5.0, 300.0
@@ -92,10 +91,7 @@ class Actor:
 
     def call(self, content: bytes, arrays: list[np.ndarray]) -> Message:
         name, call = unpack((content, arrays))
-        try:
-            return pack((getattr(self.service, name)(*call), None))
-        except Exception as error:
-            return pack((None, portable(error)))
+        return answer(self.service, name, call, pack)
 
 
 class Actors:

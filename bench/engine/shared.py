@@ -62,8 +62,7 @@ def read(data: bytes, get: Get) -> Any:
 
 def to_bytes(value: Tensor) -> np.ndarray:
     flat = value.contiguous().reshape(-1)
-    found: np.ndarray = flat.as_strided(flat.shape, (1,)).view(torch.uint8).numpy()  # one number may have stride 0
-    return found
+    return flat.as_strided(flat.shape, (1,)).view(torch.uint8).numpy()  # one number may have stride 0
 
 
 def from_bytes(content: np.ndarray, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:

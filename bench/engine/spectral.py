@@ -39,14 +39,11 @@ def fft_is_cheaper(at: Geometry, batch: int) -> bool:
     return SLOWER * (products + 2 * maps + weights) < 3 * 2 * batch * pairs * taps * at.rows * at.columns
 
 
-def _angles(frequencies: Tensor, first: int, count: int, size: int) -> Tensor:
+def _angles(like: Tensor, frequencies: int, first: int, count: int, size: int) -> Tensor:
     """[frequencies, places] of `count` places that begin at `first` in a period of `size`."""
-    places = torch.arange(first, first + count, dtype=torch.float64, device=frequencies.device)
-    return torch.outer(frequencies, places) * (2 * math.pi / size)
-
-
-def _frequencies(size: int, like: Tensor) -> Tensor:
-    return torch.arange(size, dtype=torch.float64, device=like.device)
+    numbers = torch.arange(frequencies, dtype=torch.float64, device=like.device)
+    places = torch.arange(first, first + count, dtype=torch.float64, device=like.device)
+    return torch.outer(numbers, places) * (2 * math.pi / size)
 
 
 def _twice(width: int, like: Tensor) -> Tensor:
@@ -63,10 +60,10 @@ class _Transform:
 
     def __init__(self, like: Tensor, full: tuple[int, int], first: tuple[int, int], size: tuple[int, int]) -> None:
         (self.height, width), (self.rows, columns) = full, size
-        angle = _angles(_frequencies(width // 2 + 1, like), first[1], columns, width)
+        angle = _angles(like, width // 2 + 1, first[1], columns, width)
         across = torch.cat([angle.cos(), -angle.sin()])  # [planes and frequencies, columns]
         self.across, self.across_back = across.to(like), (across.T * _twice(width, like).repeat(2)).to(like)
-        angle = _angles(_frequencies(self.height, like), first[0], self.rows, self.height)
+        angle = _angles(like, self.height, first[0], self.rows, self.height)
         cos, sin = angle.cos(), angle.sin()
         real, imaginary = torch.stack([cos, sin], 2).flatten(1), torch.stack([-sin, cos], 2).flatten(1)
         down = torch.cat([real, imaginary])  # [planes and frequencies, rows and planes]
@@ -86,8 +83,8 @@ def _taps(like: Tensor, full: tuple[int, int], kernel: tuple[int, int]) -> tuple
     """From the places of a kernel to its spectrum [planes and frequencies, places], and back."""
     (height, width), (rows, columns) = full, kernel
     half = width // 2 + 1
-    down = _angles(_frequencies(height, like), 0, rows, height)[:, None, :, None]
-    across = _angles(_frequencies(half, like), 0, columns, width)[None, :, None, :]
+    down = _angles(like, height, 0, rows, height)[:, None, :, None]
+    across = _angles(like, half, 0, columns, width)[None, :, None, :]
     angle = (down + across).view(height * half, rows * columns)
     there = torch.cat([angle.cos(), -angle.sin()])
     weight = _twice(width, like).repeat(2 * height) / height

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from torch import nn
 
-NOTHING = (nn.Identity,)
-
 
 def chain(module: nn.Module) -> list[nn.Module] | str:
     """The layers that do something, in their order; or why the model is no chain."""
@@ -15,7 +13,7 @@ def chain(module: nn.Module) -> list[nn.Module] | str:
     for layer in _flat(module.get_submodule("net")):
         if reason := _stranger(layer):
             return reason
-        if not (isinstance(layer, NOTHING) or (isinstance(layer, nn.Dropout) and layer.p == 0)):
+        if not isinstance(layer, nn.Identity | nn.Dropout):
             layers.append(layer)
     trained = [id(layer) for layer in layers if isinstance(layer, nn.Linear | nn.Conv2d)]
     if len(set(trained)) < len(trained):
@@ -43,5 +41,5 @@ def _stranger(layer: nn.Module) -> str | None:
         case nn.Dropout():
             known = layer.p == 0
         case _:
-            known = type(layer) in (nn.Linear, nn.ReLU, *NOTHING)
+            known = type(layer) in (nn.Linear, nn.ReLU, nn.Identity)
     return None if known else f"it contains {type(layer).__name__ if list(layer.children()) else layer}"

@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from torch import Tensor
 
 from algorithms.views import Trace
-
-
-class Sink(Protocol):
-    """Takes the paths of devices; within each epoch in the devices' order."""
-
-    def reach(self, epoch: int, w: Tensor) -> None: ...
-
-    def add(self, epoch: int, gradient: Tensor) -> None: ...
 
 
 @dataclass
@@ -65,3 +56,6 @@ class TraceRows:
             sink.reach(epoch, w)
         for epoch, gradient in self.added:
             sink.add(epoch, gradient)
+
+
+Sink = TraceSums | TraceRows  # takes the paths of devices; within each epoch in the devices' order

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -120,14 +119,6 @@ class _Step(nn.Module):
         return self.module.training_step((x, y), None)  # type: ignore[operator]
 
 
-@dataclass
-class _End:
-    """Devices whose last step of the epoch is the same one."""
-
-    places: Tensor
-    rows: Tensor
-
-
 class _DeviceStack:
     """Devices at their places. One that has taken its last step is trained on, but what it was then counts."""
 
@@ -144,7 +135,9 @@ class _DeviceStack:
         self.sums = {name: [value.index_select(0, index)] for name, value in group.sums.items()}
         each = {k: group.batches[k][epoch] for k in self.places}
         self.steps = max(map(len, each.values()))
-        self._ends = self._find_ends({k: len(steps) for k, steps in each.items()})
+        self._ends: dict[int, list[int]] = defaultdict(list)  # devices by the number of their last step
+        for k, steps in each.items():
+            self._ends[len(steps) - 1].append(k)
         self._order = self._numbers({k: torch.cat(list(steps)) for k, steps in each.items()})
 
     def load(self, number: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -157,24 +150,16 @@ class _DeviceStack:
         return x, y, weight
 
     def give_back(self, number: int) -> None:
-        if (end := self._ends.get(number)) is None:
+        if number not in self._ends:
             return
+        rows = torch.tensor(self._ends[number], device=self.w.device)
+        places = torch.tensor([self.places[k] for k in self._ends[number]], device=self.w.device)
         pairs = [(self.group.w, self.w), (self.group.loss, self.loss)]
         pairs += [(self.group.sums[name], value) for name, (value,) in self.sums.items()]
         if self.group.m is not None and self.m is not None:
             pairs.append((self.group.m, self.m[0]))
         for theirs, mine in pairs:
-            theirs.index_copy_(0, end.rows, mine.index_select(0, end.places))
-
-    def _find_ends(self, steps: dict[int, int]) -> dict[int, _End]:
-        ends: dict[int, list[int]] = defaultdict(list)
-        for k, taken in steps.items():
-            ends[taken - 1].append(k)
-        device = self.w.device
-        return {
-            number: _End(torch.tensor([self.places[k] for k in ks], device=device), torch.tensor(ks, device=device))
-            for number, ks in ends.items()
-        }
+            theirs.index_copy_(0, rows, mine.index_select(0, places))
 
     def _numbers(self, order: dict[int, Tensor]) -> tuple[Tensor, Tensor]:
         """Sample numbers and weights, [steps, S, B]; after a device's last sample that one is repeated."""

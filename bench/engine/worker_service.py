@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import pickle
+import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,6 +16,7 @@ from bench.engine.base import Engine
 from bench.engine.trace import TraceRows
 from bench.learning.evaluate import Evaluate
 
+T = TypeVar("T")
 Constants = dict[str, Any]  # the numbers in Fed
 Tuning = tuple[LocalRule, int]  # how devices fine-tune, and for how many epochs
 
@@ -60,6 +63,25 @@ class WorkerService:
                 row += _shares(self.evaluate.answers(self.engine.tune(self.fed, w, device, *tuning))[1], own)
             rows.append(row)
         return self.evaluate.y.new_tensor(rows, dtype=torch.float64)
+
+
+def answer(service: WorkerService, name: str, call: tuple[Any, ...], write: Callable[[Any], T]) -> T:
+    """What the service says and None, or None and the error that was raised, written to be sent to another process."""
+    try:
+        return write((getattr(service, name)(*call), None))
+    except Exception as error:
+        return write((None, _portable(error)))
+
+
+def _portable(error: Exception) -> Exception:
+    """The error with its traceback as a note, in a form that can be sent."""
+    text = f"In a worker process:\n{''.join(traceback.format_exception(error)).rstrip()}"
+    try:
+        error.add_note(text)
+        found: Exception = pickle.loads(pickle.dumps(error))
+        return found
+    except Exception:
+        return RuntimeError(text)
 
 
 def _shares(right: Tensor, own: Tensor) -> list[float]:

@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from algorithms.base import Algorithm, Fed
 from bench import models
 from bench.engine import choose
-from bench.engine.base import Trains
 from bench.engine.head import HeadFit
-from bench.engine.pool import Spread, ThisProcess, Workers
+from bench.engine.pool import Spread, ThisProcess, Trains, Workers
+from bench.engine.process import Forked
+from bench.engine.ray import Actors
 from bench.engine.worker_service import WorkerService
 from bench.errors import UserError
 from bench.learning.batches import Batches
@@ -91,9 +92,7 @@ class WorkerSetup:
         """Also says why it has its engine, and what the record is to say of the model."""
         loaded, seed = self.loaded, config["seed"]
         net = models.build(config["model"], loaded.shape, loaded.classes, stream(seed, "init"))
-        from bench.learning.module import (
-            local_module,  # Lightning takes seven seconds: only once little is left to refuse
-        )
+        from bench.learning.module import local_module  # seven seconds: only once little is left to refuse
 
         module = local_module(config["model"], net).to(self.device)
         layout = Layout(module)
@@ -135,7 +134,11 @@ def build(config: Mapping[str, Any], folder: Callable[[Mapping[str, Any]], Path]
     kept = partial(folder, config) if folder else None
     module, layout, fed = service.engine.module, service.engine.layout, service.fed
     devices = Devices(config["clients"], config["seed"], config["sampling"], Population(**config["devices"]))
-    make = partial(_loop, config, devices, layout.flatten(trainable(module)))
+    w0 = layout.flatten(trainable(module))
+
+    def make(fed: Fed, engine: Trains, algo: Algorithm) -> FederatedLoop:
+        return FederatedLoop(algo, fed, engine, devices, rules(config, algo, fed), w0)
+
     try:
         algo = create(config["algo"])
         number = count.workers(config, layout.size, samples, rules(config, algo, fed), setup.device)
@@ -167,12 +170,6 @@ def _work(config: Mapping[str, Any], batches: Batches) -> choose.Work:
     return choose.Work(together=max(config["concurrency"] or 0, config["cohort"]), steps=steps)
 
 
-def _loop(
-    config: Mapping[str, Any], devices: Devices, w0: Tensor, fed: Fed, engine: Trains, algo: Algorithm
-) -> FederatedLoop:
-    return FederatedLoop(algo, fed, engine, devices, rules(config, algo, fed), w0)
-
-
 def _start(config: Mapping[str, Any], service: WorkerService, number: int) -> Workers:
     """Before anything starts threads, since the workers are forked."""
     asked, address = config["engine"]["workers"], config["engine"]["address"]
@@ -181,14 +178,8 @@ def _start(config: Mapping[str, Any], service: WorkerService, number: int) -> Wo
             print("workers    1: on a GPU one process trains all devices; engine.device=cpu takes more", flush=True)
         return ThisProcess(service)
     if address != "local":
-        from bench.engine.ray import Actors
-
         return Actors(partial(remote_service, config), service, number, address)
-    if number == 1:
-        return ThisProcess(service)
-    from bench.engine.process import Forked
-
-    return Forked(service, number)
+    return ThisProcess(service) if number == 1 else Forked(service, number)
 
 
 def remote_service(config: Mapping[str, Any]) -> WorkerService:

@@ -21,7 +21,7 @@ from bench.prepare.registry import create
 from bench.prepare.resources import available, free_disk
 from bench.seeding import stream
 from bench.simulation.schedule import constants, rules
-from datamodules.base import Loaded, Split
+from datamodules.base import Loaded
 
 GB = 1e9
 PROGRAM = 0.3 * GB  # what Lightning, the network's activations and the allocator take beside what is counted here
@@ -44,8 +44,7 @@ class Sizes:
 
 def check(config: Mapping[str, Any], loaded: Loaded, samples: Sequence[int], device: torch.device) -> Need:
     """Refuses a run that would not fit; `samples` of each device. Returns the memory it will need."""
-    net = outline(config, loaded)
-    memory, disk = estimate(config, loaded, samples, net, device)
+    memory, disk = estimate(config, loaded, samples, device)
     _compare("memory", memory, available(device) + memory["the data"], _advice(memory))
     where = f"a smaller model, fewer clients or another folder than {config['out']} (key out)"
     _compare("disk space", disk, free_disk(Path(config["out"])), where)
@@ -67,11 +66,11 @@ def outline(config: Mapping[str, Any], loaded: Loaded) -> nn.Module:
 
 
 def estimate(
-    config: Mapping[str, Any], loaded: Loaded, samples: Sequence[int], net: nn.Module, device: torch.device
+    config: Mapping[str, Any], loaded: Loaded, samples: Sequence[int], device: torch.device
 ) -> tuple[Need, dict[str, float]]:
     """Bytes of memory and of disk, by what they are for: the most that the engine, loop and record hold at once."""
     algo: Algorithm = create(config["algo"])
-    layout = Layout(net.to("meta"))
+    layout = Layout(outline(config, loaded).to("meta"))
     fed = Fed(**constants(config), samples=torch.empty(len(samples), device="meta"), layout=layout)
     size, plan = _sizes(algo, fed), rules(config, algo, fed)
     sync, places = plan.schedule.sync, plan.schedule.concurrency
@@ -91,7 +90,7 @@ def estimate(
     kept = size.server + remembered * size.client + versions * size.broadcast
     memory = {
         "the model": 4.0 * size.model + 2 * size.server,
-        "the data": float(_bytes(loaded.train) + _bytes(loaded.test)),
+        "the data": float(sum(split.x.nbytes + split.y.nbytes for split in (loaded.train, loaded.test))),
         f"training {batch} at a time": float(training + _input_bytes(config, loaded, samples)),
         f"the order of samples in {fed.epochs} epochs": float(batch * epoch),
         f"{waiting} trained models": float(max(waiting * size.upload, aggregation)),
@@ -168,10 +167,6 @@ def _shapes(make: Callable[[], State], otherwise: State) -> State:
 
 def _total(state: Mapping[str, Tensor]) -> int:
     return sum(value.nbytes for value in state.values())
-
-
-def _bytes(split: Split) -> int:
-    return split.x.nbytes + split.y.nbytes
 
 
 def _epoch_bytes(config: Mapping[str, Any], samples: int) -> int:

@@ -18,7 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from bench.errors import UserError, unknown
 from bench.prepare import registry
-from bench.prepare.config import DEFAULTS, GROUPS, SCHEMAS, Keys
+from bench.prepare.config import DEFAULTS, GROUPS, KEYS, SCHEMAS, Keys
 from bench.prepare.resolve import fields_of, names_of, typed
 from bench.record import EXTRA, Run, read
 from bench.simulation import schedule
@@ -56,20 +56,14 @@ def names(overrides: Sequence[Override]) -> None:
                 kept = read(resumed).config[group]
                 was = f"{key}={kept[name]}" if name in kept else f"{group}={kept['name']}"
                 raise UserError(f"{resumed} was run with {was}: to resume, leave {key} out.")
-            _field(group, name, option)
-        elif group not in GROUPS and key not in (f.name for f in fields(Keys)):
-            known = [*GROUPS, *(f.name for f in fields(Keys))]
-            raise unknown("key", key, known, "python bench.py --help lists them all")
+            if not (have := fields_of(group, option)):
+                raise UserError(f"{group}={option} has no fields, so {group}.{name} cannot be set.")
+            if name not in have:
+                raise unknown(f"field of {group}={option}", name, have)
+        elif group not in GROUPS and key not in KEYS:
+            raise unknown("key", key, [*GROUPS, *KEYS], "python bench.py --help lists them all")
         if override.is_add() or override.is_force_add() or override.is_delete():
             raise UserError(f"'{override.input_line}' is not key=value: the key exists already, so write {key}=...")
-
-
-def _field(group: str, name: str, option: str) -> None:
-    have = fields_of(group, option)
-    if not have:
-        raise UserError(f"{group}={option} has no fields, so {group}.{name} cannot be set.")
-    if name not in have:
-        raise unknown(f"field of {group}={option}", name, have)
 
 
 def config(config: Mapping[str, Any]) -> None:
@@ -136,8 +130,8 @@ def agrees(run: Run, given: Mapping[str, Any], keys: Iterable[str]) -> None:
 def recorded(run: Run) -> None:
     """Refuses a config.yaml that another program or version wrote, or that was edited into something impossible."""
     path = run.folder / "config.yaml"
-    keys = [f.name for f in fields(Keys) if f.name != "resume"]
-    _same_names(str(path), [*GROUPS, *keys], run.config.keys() - EXTRA)
+    keys = [key for key in KEYS if key != "resume"]
+    _same_names(path, [*GROUPS, *keys], run.config.keys() - EXTRA)
     for group in GROUPS.keys() - {"protocol"}:
         node = run.config[group]
         if not isinstance(node, dict) or not isinstance(node.get("name"), str):
@@ -145,7 +139,7 @@ def recorded(run: Run) -> None:
     for group in SCHEMAS:
         if (name := run.config[group]["name"]) in names_of(group):
             found = (f"{group}.{key}" for key in run.config[group] if key != "name")
-            _same_names(str(path), [f"{group}.{key}" for key in fields_of(group, name)], found)
+            _same_names(path, [f"{group}.{key}" for key in fields_of(group, name)], found)
     try:
         OmegaConf.structured(Keys(**{key: run.config[key] for key in keys}))
         for group in SCHEMAS:
@@ -156,11 +150,11 @@ def recorded(run: Run) -> None:
         raise UserError(f"{path} does not describe a run of this version: {text}.") from None
 
 
-def _same_names(what: str, expected: Iterable[str], found: Iterable[str]) -> None:
+def _same_names(path: Path, expected: Iterable[str], found: Iterable[str]) -> None:
     missing, extra = sorted({*expected} - {*found}), sorted({*found} - {*expected})
     if missing or extra:
         parts = [f"it lacks {', '.join(missing)}"] * bool(missing) + [f"it has {', '.join(extra)}"] * bool(extra)
-        raise UserError(f"{what} was written by another version of fedbench: {' and '.join(parts)}.")
+        raise UserError(f"{path} was written by another version of fedbench: {' and '.join(parts)}.")
 
 
 def _made(group: str, node: Mapping[str, Any]) -> Any:

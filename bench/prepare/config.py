@@ -70,6 +70,9 @@ class Keys:
     resume: str | None = key("continue this run's folder; no other key is needed", None)
 
 
+KEYS = [f.name for f in fields(Keys)]
+
+
 @dataclass
 class ModelKeys:
     name: str = "mlp"
@@ -109,8 +112,8 @@ SCHEMAS: dict[str, type] = {"model": ModelKeys, "devices": Population, "engine":
 def open_twin(cls: type, **more: Any) -> type:
     """The same fields, all optional and left open (null), for Hydra to hold what was given."""
     hints = get_type_hints(cls)
-    columns: list[tuple[str, Any, Any]] = [(f.name, hints[f.name] | None, None) for f in fields(cls)]
-    return make_dataclass(f"Open{cls.__name__}", [c for c in columns if c[0] not in more] + _typed(more))
+    own = [(f.name, hints[f.name] | None, None) for f in fields(cls) if f.name not in more]
+    return make_dataclass(f"Open{cls.__name__}", [*own, *((name, Any, value) for name, value in more.items())])
 
 
 def optional(cls: type) -> set[str]:
@@ -121,7 +124,3 @@ def optional(cls: type) -> set[str]:
 def in_words(message: str) -> str:
     """OmegaConf's message on a value of the wrong type, without names of types."""
     return _NOT_OF_TYPE.sub(lambda found: f"'{found[1]}' is not {_TYPES[found[2]]}", message)
-
-
-def _typed(values: dict[str, Any]) -> list[tuple[str, Any, Any]]:
-    return [(name, Any, value) for name, value in values.items()]

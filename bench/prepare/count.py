@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from bench.engine import ray
 from bench.simulation.schedule import Rules
 
 PER_STEP, PER_NUMBER = 4e-6, 5e-11  # seconds of a local step in C, measured: by itself, and per parameter and sample
@@ -40,6 +41,4 @@ def _cores(address: str) -> int:
         if multiprocessing.current_process().daemon:  # it may not have children
             return 1
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    from bench.engine.ray import cores
-
-    return cores(address)
+    return ray.cores(address)

@@ -11,10 +11,9 @@ import operator
 import random
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -53,9 +52,6 @@ class Forecast:
     job_seconds: float  # of a device beside its steps
     aggregation_seconds: float
     evaluation_seconds: float  # of one model
-
-    def as_dict(self) -> dict[str, float]:
-        return asdict(self)
 
 
 class NoTraining:
@@ -121,8 +117,9 @@ class Probe:
         return tally.aggregate_seconds
 
 
-def measure(config: Mapping[str, Any], parts: Parts) -> Forecast:
+def measure(parts: Parts) -> Forecast:
     """`parts` as they were built, before their first round."""
+    config = parts.config
     with _untouched(parts):
         amounts = _amounts(parts.loop, config["virtual_seconds"])
         step, job, aggregation = _seconds(parts.loop, amounts.steps)

@@ -13,7 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 from bench import own_code
 from bench.errors import UserError, unknown
 from bench.prepare import registry
-from bench.prepare.config import GROUPS, Keys
+from bench.prepare.config import GROUPS, KEYS
 
 _PATH = re.compile(r"[^,()\[\]'\"]+\.py(?::\w+)?(?=$|[\s,)\]'\"])")  # also within a,b and choice(a,b)
 _SAFE = re.compile(r"[\w./:+@%*-]+")
@@ -66,9 +66,9 @@ def register(group: str, text: str) -> str:
     cls = mine[wanted] if wanted else next(iter(mine.values()))
     _check(group, cls, f"{cls.__name__} in {path}")
     known = registry.classes(group).get(cls.__name__.lower(), cls)
-    if registry.target(known) != registry.target(cls):
+    if own_code.target(known) != own_code.target(cls):
         raise UserError(
-            f"{cls.__name__} in {path} would be {group}={cls.__name__.lower()}, which is {registry.target(known)} "
+            f"{cls.__name__} in {path} would be {group}={cls.__name__.lower()}, which is {own_code.target(known)} "
             f"already: give the class another name."
         )
     try:
@@ -97,7 +97,7 @@ def _check_defaults(defaults: Any, name: str) -> None:
         raise UserError(f"defaults of {name} has to be a dictionary of keys of a run, not {type(defaults).__name__}.")
     groups = ("model", "partition", "devices")
     for key, value in defaults.items():
-        if key not in groups and key not in (f.name for f in fields(Keys)):
-            raise unknown(f"key in defaults of {name}", str(key), [*groups, *(f.name for f in fields(Keys))])
+        if key not in (*groups, *KEYS):
+            raise unknown(f"key in defaults of {name}", str(key), [*groups, *KEYS])
         if key in groups and not (isinstance(value, Mapping) and "name" in value):
             raise UserError(f"defaults of {name} has {key}={value!r}: write it as {{'name': {str(value)!r}}}.")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
@@ -18,6 +17,7 @@ import torch
 from algorithms.base import Algorithm
 from algorithms.views import Trace
 from bench.errors import UserError
+from bench.files import replaced
 from bench.record import cannot_write, write_atomically
 from bench.simulation.loop import FederatedLoop
 
@@ -79,14 +79,10 @@ class Prerun:
         found = _kept(data, facts, shape)
         if found is None:
             print("pre-run    FedAvg with the same seeds, for its traces", flush=True)
-            temporary = data.with_name(f"{DATA}.tmp")
             try:
-                with temporary.open("wb") as file:
+                with replaced(data) as file:
                     found = {**shape, **_write(loop, file)}
-                    os.fsync(file.fileno())
-                os.replace(temporary, data)
             except OSError as error:
-                temporary.unlink(missing_ok=True)
                 raise cannot_write(data, error) from None
             write_atomically(facts, json.dumps(found, indent=2) + "\n")
         self._data, self.cost = data, found["cost"]
@@ -124,12 +120,8 @@ def _kept(data: Path, facts: Path, shape: Mapping[str, Any]) -> dict[str, Any] |
 
 
 def _crc(path: Path) -> int:
-    def chunks() -> Iterator[bytes]:
-        with path.open("rb") as file:
-            while content := file.read(CHUNK):
-                yield content
-
     crc = 0
-    for content in chunks():
-        crc = zlib.crc32(content, crc)
+    with path.open("rb") as file:
+        while content := file.read(CHUNK):
+            crc = zlib.crc32(content, crc)
     return crc

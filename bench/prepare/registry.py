@@ -38,10 +38,10 @@ def register(cls: type) -> type:
         raise TypeError(f"{cls.__name__} is not an Algorithm, a Dataset or a Partition")
     name = cls.__name__.lower()
     known = _classes[group].get(name, cls)
-    if target(known) != target(cls):
-        raise ValueError(f"two classes are called {group}={name}: {target(known)} and {target(cls)}")
+    if own_code.target(known) != own_code.target(cls):
+        raise ValueError(f"two classes are called {group}={name}: {own_code.target(known)} and {own_code.target(cls)}")
     _classes[group][name] = cls
-    _store(group, name, [("_target_", str, field(default=target(cls))), *_twin_fields(cls)])
+    _store(group, name, [("_target_", str, field(default=own_code.target(cls))), *_twin_fields(cls)])
     if group == "partition":
         union = {f[0]: (f[0], Any, None) for c in _classes[group].values() for f in _twin_fields(c)}
         _store(group, "auto", list(union.values()))
@@ -55,11 +55,8 @@ def create(node: Mapping[str, Any]) -> Any:
     values = {k: v for k, v in node.items() if k not in ("_target_", "name")}
     for key in values:
         if key not in hints:
-            raise unknown(f"field of {target(cls)}", key, defaults(cls))
+            raise unknown(f"field of {own_code.target(cls)}", key, defaults(cls))
     return cls(**{key: _fitted(key, value, hints[key]) for key, value in values.items()})
-
-
-target = own_code.target
 
 
 @contextmanager
@@ -107,16 +104,14 @@ def _discover() -> None:
                     register(cls)
 
 
-def _load(name: str) -> type:
+def _load(name: str) -> Any:
     if own_code.split(name):
-        cls: type = own_code.load(name)
-    else:
-        module, _, attribute = name.rpartition(".")
-        try:
-            cls = getattr(import_module(module), attribute)
-        except (ImportError, AttributeError, ValueError):
-            raise UserError(f"There is no {name} in this version of fedbench.") from None
-    return cls
+        return own_code.load(name)
+    module, _, attribute = name.rpartition(".")
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError):
+        raise UserError(f"There is no {name} in this version of fedbench.") from None
 
 
 def is_option(cls: type, group: str | None = None) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from bench import own_code
 from bench.errors import UserError, unknown
 from bench.prepare import registry
 from bench.prepare.config import GROUPS, SCHEMAS, Keys, in_words, optional
@@ -49,11 +50,9 @@ def resolve(cfg: Mapping[str, Any], given: Set[str]) -> dict[str, Any]:
 def choose_protocol(name: str, algo: str, dataset: str) -> tuple[str, str]:
     """Its name, and why it was chosen."""
     known = options("protocol")
-    if name == "none":
-        return name, "as asked"
     if name != "auto":
         covered = known[name].get("datasets", {})
-        if dataset not in covered:
+        if name != "none" and dataset not in covered:
             raise UserError(
                 f"protocol={name} does not cover dataset={dataset}, only {', '.join(covered)}; leave protocol out "
                 f"or take protocol=none."
@@ -126,7 +125,7 @@ def _node(group: str, node: Mapping[str, Any], layers: list[Mapping[str, Any]], 
         raise unknown(f"{GROUPS[group]} in the data set's defaults", option, names_of(group))
     if group in registry.BASES:
         cls = registry.classes(group)[option]
-        own: dict[str, Any] = {"name": option, "_target_": registry.target(cls)}
+        own: dict[str, Any] = {"name": option, "_target_": own_code.target(cls)}
         open_fields = registry.defaults(cls)
     else:
         content = node if asked else options(group)[option]

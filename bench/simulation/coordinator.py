@@ -11,7 +11,7 @@ from itertools import repeat
 from torch import Tensor
 
 from algorithms.base import Algorithm, Fed, State
-from bench.engine.base import Trains
+from bench.engine.pool import Trains
 from bench.errors import Diverged
 from bench.simulation.clock import Clock, RoundTrip
 from bench.simulation.devices import Devices

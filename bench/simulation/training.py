@@ -12,7 +12,7 @@ from torch import Tensor
 
 from algorithms.base import Algorithm, Fed, Jobs, State, Trained, Updates
 from algorithms.views import Trace
-from bench.engine.base import Trains
+from bench.engine.pool import Trains
 from bench.engine.trace import TraceSums
 from bench.simulation.dispatch import Dispatch
 from bench.simulation.learned import Learned

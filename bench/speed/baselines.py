@@ -10,14 +10,12 @@ from torch import Tensor, nn
 
 from bench.speed.work import LR, Data, Round, Workload
 
-TrainLocally = Callable[
-    [nn.Module, Tensor, Tensor, int], None
-]  # trains the net on one device's x and y for so many passes
+# trains the net on one device's x and y for so many passes
+TrainLocally = Callable[[nn.Module, Tensor, Tensor, int], None]
 
 
-def averaged(load: Workload, data: Data, local: TrainLocally, net: nn.Module | None = None) -> Round:
+def averaged(load: Workload, data: Data, local: TrainLocally, net: nn.Module) -> Round:
     """The loop everyone writes first: each device from the same start, the parameters averaged."""
-    net = load.net() if net is None else net
     pools = [(data.x[index], data.y[index]) for index in data.clients]
 
     def run() -> None:
@@ -62,7 +60,7 @@ def trainer(load: Workload, data: Data) -> Round:
     from bench.speed.trainer import fit
 
     def local(net: nn.Module, x: Tensor, y: Tensor, passes: int) -> None:
-        fit(cast(LocalModule, net), x, y, data.inputs, load.batch_size, passes, LR)
+        fit(cast(LocalModule, net), x, y, load.batch_size, passes)
 
     return averaged(load, data, local, LocalModule(load.net()))
 

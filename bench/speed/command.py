@@ -14,7 +14,7 @@ import torch
 from bench.errors import Parser, UserError, unknown
 from bench.output import pictures
 from bench.speed import growth
-from bench.speed.processes import PEERS, Own, Peer, Turns
+from bench.speed.processes import PEERS, Own, Peer
 from bench.speed.variants import VARIANTS
 from bench.speed.work import WORKLOADS, Data, Workload
 
@@ -39,7 +39,11 @@ def main(argv: Sequence[str]) -> int:
     if options.repetitions < 1:
         raise UserError(f"--repetitions {options.repetitions} is not possible: it must be at least 1.")
     if options.growth:
-        return _growth(options.json, options.plot)
+        found = growth.measure()
+        _write(found, options.json)
+        if options.plot:
+            growth.draw(found, options.plot)
+        return 0
     results = {}
     variants = _known(options.variants, VARIANTS, "variant")
     for name in _known(options.workloads, WORKLOADS, "workload"):
@@ -61,11 +65,12 @@ def measure(
     overheads: dict[str, list[float]] = {}
     figures: VariantFigures = {}
     with ExitStack() as stack:
-        processes: dict[str, Turns] = {}
+        processes: dict[str, Own | Peer] = {}
         for name in [*variants, *(PEERS if peers else ())]:
-            made: Turns = (
-                Peer(peers, name, load) if peers and name in PEERS else Own(partial(VARIANTS[name], load, data))
-            )
+            if peers and name in PEERS:
+                made: Own | Peer = Peer(peers, name, load)
+            else:
+                made = Own(partial(VARIANTS[name], load, data))
             stack.enter_context(closing(made))
             if made.refusal:
                 print(f"  {name:12} {made.refusal}", flush=True)
@@ -99,14 +104,6 @@ def _report(figures: VariantFigures, overheads: Mapping[str, float]) -> None:
             f"{row['peak_mb']:6.0f} MB{ratio}{outside}",
             flush=True,
         )
-
-
-def _growth(target: Path | None, picture: Path | None) -> int:
-    found = growth.measure()
-    _write(found, target)
-    if picture:
-        growth.draw(found, picture)
-    return 0
 
 
 def _write(results: object, target: Path | None) -> None:

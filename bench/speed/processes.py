@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from typing import IO, Any, cast
 
 import torch
 from torch import nn
@@ -26,22 +26,8 @@ from bench.speed.work import LR, Round, Workload
 PEERS = ("pfl", "pfl x 2", "flower")
 
 
-class Turns(Protocol):
-    """A variant that runs a round when told to."""
-
-    refusal: str | None  # why it cannot run the workload
-
-    def round(self) -> tuple[float, float | None]:
-        """Seconds, and those of them that were not local training."""
-
-    def peak_mb(self) -> float:
-        """The most memory its processes have held; what they share counts in each."""
-
-    def close(self) -> None: ...
-
-
 class Own:
-    """One of ours, forked."""
+    """A variant of ours, forked, that runs a round when told to."""
 
     def __init__(self, make: Callable[[], Round]) -> None:
         context = multiprocessing.get_context("fork")
@@ -49,9 +35,10 @@ class Own:
         self._process = context.Process(target=_serve, args=(make, theirs, self._pipe))
         self._process.start()
         theirs.close()
-        self.refusal: str | None = self._receive()[1]
+        self.refusal: str | None = self._receive()[1]  # why it cannot run the workload
 
     def round(self) -> tuple[float, float | None]:
+        """Seconds, and those of them that were not local training."""
         self._pipe.send(True)
         return cast("tuple[float, float | None]", self._receive())
 
@@ -89,10 +76,11 @@ def _serve(make: Callable[[], Round], pipe: Connection, other: Connection) -> No
 
 
 class Peer:
-    """Another simulator, in its own Python."""
+    """The same of another simulator, in its own Python."""
+
+    refusal = None
 
     def __init__(self, python: Path, name: str, load: Workload) -> None:
-        self.refusal: str | None = None
         self.name, self._folder = name, Path(tempfile.mkdtemp(prefix="fedbench-peer-"))
         shutil.copy(Path(__file__).with_name("peers.py"), self._folder)
         start = [str(python)]
@@ -165,6 +153,7 @@ def _layer(layer: nn.Module) -> list[Any]:
 
 
 def _peak_mb(pid: int) -> float:
+    """The most memory its processes have held; what they share counts in each."""
     return sum(map(peak_memory, _family(pid))) / MB
 
 

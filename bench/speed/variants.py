@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Schedule, Trained, Upload
 from bench.engine import choose
-from bench.engine.base import Engine, Trains
+from bench.engine.base import Engine
 from bench.engine.eager import Eager
-from bench.engine.pool import Spread
+from bench.engine.pool import Spread, Trains
 from bench.engine.process import Forked
 from bench.engine.vmap import Vmap
 from bench.engine.worker_service import WorkerService
@@ -84,10 +84,7 @@ class Timed:
         return getattr(self.engine, name)
 
 
-Make = Callable[[nn.Module, Layout, Batches], Engine]
-
-
-def federated(load: Workload, data: Data, make: Make, algo: Algorithm, cores: int = 1) -> Round:
+def federated(load: Workload, data: Data, make: choose.Make, algo: Algorithm, cores: int = 1) -> Round:
     """Rounds of the real loop, as bench.run does them."""
     keep_memory()
     module = Classifier(load.net())

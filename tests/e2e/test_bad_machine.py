@@ -73,7 +73,7 @@ def test_a_disk_that_is_full_from_the_start_leaves_no_folder(small, capsys, monk
     def full(descriptor):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("bench.record.os.fsync", full)
+    monkeypatch.setattr("bench.files.os.fsync", full)
     assert command(small) == 2
     assert "config.yaml: No space left on device" in one_error(capsys.readouterr().err)
     assert list(Path("runs").iterdir()) == []

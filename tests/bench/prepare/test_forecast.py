@@ -72,7 +72,7 @@ def test_asking_changes_nothing_of_the_run(algo, monkeypatch):
     seed_all()
     before = copy.deepcopy(asked.loop.state_dict())
     monkeypatch.setattr(forecast, "QUIET", 0.0)  # so that everything is measured
-    forecast.measure(made, asked)
+    forecast.measure(asked)
     assert draw_all() == expected
     assert str(asked.loop.state_dict()) == str(before)
     assert torch.equal(finished(asked).server["w"], finished(other).server["w"])
@@ -83,7 +83,7 @@ def test_the_parts_add_up(monkeypatch):
     monkeypatch.setattr(forecast, "_seconds", lambda loop, total: (2.0, 10.0, 100.0))
     monkeypatch.setattr(forecast, "_evaluation", lambda parts: 1000.0)
     parts = build(made)
-    found = forecast.measure(made, parts)
+    found = forecast.measure(parts)
     loop = finished(parts)
     by_hand = 2.0 * loop.evaluations + 10.0 * 10 * 3 + 100.0 * 10 + 1000.0 * 2
     assert found.seconds == pytest.approx(by_hand, abs=1.0)  # and the moment that the clock takes
@@ -105,7 +105,7 @@ def a_forecast(seconds):
 def test_a_long_run_says_so_and_a_short_one_is_quiet(tmp_path, monkeypatch, capsys):
     made = config(f"out={tmp_path}", "rounds=1")
     expected = iter([a_forecast(25000.0), a_forecast(540.0), a_forecast(59.0)])
-    monkeypatch.setattr(forecast, "measure", lambda config, parts: next(expected))
+    monkeypatch.setattr(forecast, "measure", lambda parts: next(expected))
     run(made, smaller=lambda: made)
     line = "forecast   about 6.9 h here, 1.2 GB of memory, 4.0 GB of traffic (3.0 GB up, 1.0 GB down); "
     assert line + "scale=cpu takes about 9 min\n" in capsys.readouterr().out
@@ -118,12 +118,12 @@ def test_a_long_run_says_so_and_a_short_one_is_quiet(tmp_path, monkeypatch, caps
 
 def test_a_resumed_run_goes_by_what_was_found_when_it_began(tmp_path, monkeypatch, capsys):
     made = config(f"out={tmp_path}")
-    monkeypatch.setattr(forecast, "measure", lambda config, parts: a_forecast(8000.0))
+    monkeypatch.setattr(forecast, "measure", lambda parts: a_forecast(8000.0))
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(module, "_fit", lambda *_: exec("raise KeyboardInterrupt"))
         run(made)
     (stopped,) = read_all(tmp_path)
-    monkeypatch.setattr(forecast, "measure", lambda config, parts: a_forecast(1.0))
+    monkeypatch.setattr(forecast, "measure", lambda parts: a_forecast(1.0))
     capsys.readouterr()
     result = run(stopped.config, resume=stopped.folder)
     assert "about 2.2 h for the rest of it" in capsys.readouterr().out
@@ -137,7 +137,7 @@ def begun(rounds, seconds):
 
 @pytest.mark.parametrize(("rounds", "said"), [(1, "about 3 min"), (3, None)])
 def test_a_resumed_run_says_what_is_left_of_it_if_that_is_long(rounds, said, capsys):
-    found = module._forecast({"rounds": 4}, None, begun(rounds, 240.0), lambda: None)
+    found = module._forecast(SimpleNamespace(config={"rounds": 4}), begun(rounds, 240.0), lambda: None)
     line = capsys.readouterr().out
     assert found == {"seconds": 240.0} and line == (f"forecast   {said} for the rest of it\n" if said else "")
 
@@ -146,10 +146,10 @@ def test_a_smaller_scale_that_would_take_longer_is_not_offered(monkeypatch, caps
     kept = []
     new = SimpleNamespace(forecast=lambda: None, keep_forecast=kept.append)
     parts = SimpleNamespace(loop=SimpleNamespace(algo=SimpleNamespace(mail=None)))
-    monkeypatch.setattr(forecast, "measure", lambda config, parts: a_forecast(600.0))
+    monkeypatch.setattr(forecast, "measure", lambda parts: a_forecast(600.0))
     for seconds, offered in ((599.0, True), (600.0, False)):
         monkeypatch.setattr(module, "_shorter", lambda smaller, seconds=seconds: seconds)
-        module._forecast({}, parts, new, lambda: {"scale": "cpu"})
+        module._forecast(parts, new, lambda: {"scale": "cpu"})
         assert ("; scale=cpu takes about 10 min" in capsys.readouterr().out) is offered
     assert [found["seconds"] for found in kept] == [600.0, 600.0]
 

@@ -122,7 +122,7 @@ def test_workers_share_all_but_the_aggregation_and_memory_adds_what_a_round_fill
     monkeypatch.setattr(forecast, "_evaluation", lambda parts: 1000.0)
     monkeypatch.setattr(forecast, "peak_memory", lambda: 1e9)
     parts = replace(build(made), workers=SimpleNamespace(count=2))
-    found, loop = forecast.measure(made, parts), parts.loop
+    found, loop = forecast.measure(parts), parts.loop
     while not loop.finished:
         loop.advance()
     an_epoch = loop.evaluations / 30 / 2
@@ -155,6 +155,6 @@ def test_what_a_users_module_draws_and_counts_while_it_is_measured_has_not_happe
     expected = draw_all()
     for put, state in zip((torch.set_rng_state, np.random.set_state, random.setstate), states, strict=True):
         put(state)
-    forecast.measure(made, parts)
+    forecast.measure(parts)
     assert draw_all() == expected
     assert max(counted) > 0 and float(module.steps) == 0
