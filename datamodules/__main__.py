@@ -15,7 +15,8 @@ from datamodules.base import DataError, Dataset
 
 def data_sets() -> dict[str, type[Dataset]]:
     for info in pkgutil.iter_modules(datamodules.__path__, "datamodules."):
-        if not info.name.startswith("datamodules._"):
+        # module.py imports Lightning
+        if not info.name.startswith(("datamodules._", "datamodules.module")):
             import_module(info.name)
 
     def below(cls: type[Dataset]) -> list[type[Dataset]]:
