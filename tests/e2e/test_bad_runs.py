@@ -13,9 +13,8 @@ from bench.record import Record, read
 
 def edit(**changes):
     def damage(run):
-        content = yaml.safe_load((run / "config.yaml").read_text())
-        for key, value in changes.items():
-            content.pop(key) if value is None else content.update({key: value})
+        content = yaml.safe_load((run / "config.yaml").read_text()) | changes
+        content = {key: value for key, value in content.items() if key not in changes or value is not None}
         (run / "config.yaml").write_text(yaml.safe_dump(content))
 
     return damage

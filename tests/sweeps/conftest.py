@@ -33,7 +33,8 @@ def _programs():
 @pytest.fixture(scope="session")
 def postgresql():
     """The address of a new, empty server that runs as the postgres user, and ends with the tests."""
-    pytest.importorskip("psycopg") if not REQUIRED else __import__("psycopg")
+    if not REQUIRED:
+        pytest.importorskip("psycopg")
     programs = _programs()
     folder = Path(tempfile.mkdtemp(prefix="fedbench-pg-"))
     as_user = []
