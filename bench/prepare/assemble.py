@@ -68,6 +68,7 @@ class WorkerSetup:
         torch.set_num_threads(1)  # two threads in each of two processes make a step fifty times slower
         seed = config["seed"]
         loaded: Loaded = create(config["dataset"]).load()
+        _check_labels(config["dataset"]["name"], loaded)
         if config["val_fraction"]:
             loaded = loaded.with_validation(config["val_fraction"], stream(seed, "validation"))
         partition = create(config["partition"])
@@ -195,6 +196,18 @@ def _model(config: Mapping[str, Any], module: nn.Module, layout: Layout, batches
         some = batches.load(torch.arange(min(max(2, config["batch_size"]), len(batches.y)), device=batches.y.device))
         facts |= {"name": config["model"]["target"], "loss": try_out(module, some, batches.classes)}
     return facts
+
+
+def _check_labels(name: str, loaded: Loaded) -> None:
+    """A label outside the classes would be a place outside a network's outputs."""
+    allowed = f"labels are whole numbers from 0 to {loaded.classes - 1}"
+    for which, y in (("training", loaded.train.y), ("test", loaded.test.y)):
+        if y.dtype.is_floating_point or y.dtype.is_complex or y.dtype is torch.bool or y.dim() != 1:
+            raise UserError(f"The {which} labels of {name} are {y.dtype} of shape {list(y.shape)}: {allowed}.")
+        bad = ((y < 0) | (y >= loaded.classes)).nonzero()
+        if len(bad):
+            first = int(bad[0])
+            raise UserError(f"The {which} sample {first} of {name} has the label {int(y[first])}: {allowed}.")
 
 
 def _device(name: str) -> torch.device:
