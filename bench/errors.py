@@ -39,6 +39,11 @@ class Parser(ArgumentParser):
         raise misused(self.prog, message)
 
 
+def first_line(error: BaseException) -> str:
+    """Of its text, to be part of a sentence."""
+    return str(error).strip().partition("\n")[0].rstrip(".")
+
+
 def misused(program: str, message: str) -> UserError:
     """What argparse says of a command line, as a sentence."""
     return UserError(f"{message[:1].upper()}{message[1:]}; see {program} --help.")

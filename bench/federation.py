@@ -20,7 +20,7 @@ from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
-from bench.errors import UserError
+from bench.errors import UserError, first_line
 from bench.files import replaced
 from bench.output import versions
 from bench.output.timeline import Log
@@ -151,7 +151,7 @@ class AtomicCheckpoint(TorchCheckpointIO):
         try:
             checkpoint: Any = torch.load(path, map_location="cpu", weights_only=True)
         except (OSError, EOFError, RuntimeError, ValueError, KeyError, UnpicklingError) as error:
-            raise damaged(path, str(error).strip().partition("\n")[0].rstrip(".")) from None
+            raise damaged(path, first_line(error)) from None
         state = checkpoint.get("federation") if isinstance(checkpoint, dict) else None
         if not isinstance(state, dict) or not state.keys() >= {"round", "loop"} or not isinstance(state["loop"], dict):
             raise damaged(path, "it is not one of fedbench")

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from bench.errors import UserError, unknown
+from bench.errors import UserError, first_line, unknown
 
 _FILE = re.compile(r"(?P<file>.+\.py)(?::(?P<name>\w+))?")
 _PREFIX = "own_"
@@ -86,7 +86,7 @@ def target(cls: type) -> str:
 
 def reason(error: BaseException, path: Path | None = None) -> str:
     """Kind, first line and, where it is in the file (by default: in code that is not installed), the place."""
-    text = str(error).strip().partition("\n")[0].rstrip(".")
+    text = first_line(error)
     frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError):
         text, frames = error.msg, [*frames, (error.filename or "", error.lineno)]

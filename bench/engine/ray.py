@@ -18,7 +18,7 @@ from torch import Tensor
 
 from bench.engine import shared
 from bench.engine.worker_service import WorkerService, answer
-from bench.errors import UserError
+from bench.errors import UserError, first_line
 
 REACH_SECONDS, START_SECONDS = 5.0, 300.0
 TRIES = 5  # actors that may die over one and the same call
@@ -64,7 +64,7 @@ def connect(address: str) -> Any:
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:  # Ray has several kinds, none of its own
-        text = str(error).strip().partition("\n")[0].rstrip(".")
+        text = first_line(error)
         raise UserError(
             f"engine.address={address}: no Ray cluster answers ({text}); ray start --head begins one."
         ) from None

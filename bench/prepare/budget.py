@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from algorithms.base import Algorithm, Fed, State
 from algorithms.views import Trace
 from bench import models
-from bench.errors import UserError
+from bench.errors import UserError, first_line
 from bench.learning.flat import Layout
 from bench.prepare import count
 from bench.prepare.registry import create
@@ -60,7 +60,7 @@ def outline(config: Mapping[str, Any], loaded: Loaded) -> nn.Module:
     except (OverflowError, RuntimeError, TypeError) as error:  # beyond 64 bits, or for inputs of another kind
         if node["name"] == "custom":
             raise
-        text = str(error).strip().partition("\n")[0].rstrip(".")
+        text = first_line(error)
         shape = "x".join(map(str, loaded.shape))
         raise UserError(f"model={node['name']} cannot be made for inputs of {shape} numbers: {text}.") from None
 

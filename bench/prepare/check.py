@@ -16,7 +16,7 @@ from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from bench.errors import UserError, unknown
+from bench.errors import UserError, first_line, unknown
 from bench.prepare import registry
 from bench.prepare.config import DEFAULTS, GROUPS, KEYS, SCHEMAS, Keys
 from bench.prepare.resolve import fields_of, names_of, typed
@@ -146,7 +146,7 @@ def recorded(run: Run) -> None:
             typed(group, run.config[group])
         config(run.config)
     except (UserError, OmegaConfBaseException, KeyError) as error:
-        text = str(error).partition("\n")[0].rstrip(".")
+        text = first_line(error)
         raise UserError(f"{path} does not describe a run of this version: {text}.") from None
 
 

@@ -23,7 +23,7 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from bench.errors import UserError
+from bench.errors import UserError, first_line
 from bench.prepare import check, own_files, registry
 from bench.prepare.config import DEFAULTS, GROUPS, SCHEMAS, Keys, in_words, open_twin
 from bench.prepare.resolve import names_of, options, resolve
@@ -186,9 +186,5 @@ def _kept(given: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
 def _sentence(error: BaseException) -> str:
     """Hydra's and OmegaConf's messages have several lines, and the reason is often in the cause."""
     reason = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else None
-    lines = [
-        str(e).strip().partition("\n")[0].rstrip(".").removeprefix("Error merging override ")
-        for e in (error, reason)
-        if e is not None
-    ]
+    lines = [first_line(e).removeprefix("Error merging override ") for e in (error, reason) if e is not None]
     return in_words(": ".join(line for line in lines if line)) + "."

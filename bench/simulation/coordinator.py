@@ -42,7 +42,8 @@ class Coordinator:
     ) -> None:
         self.algo, self.fed, self.engine, self.devices, self.rules = algo, fed, engine, devices, rules
         self.sync = rules.schedule.sync
-        self.at_once = self.sync and not (devices.population.loss or algo.mail)  # nothing can get lost
+        self.foreseeable = not (devices.population.loss or algo.mail)  # a job is fixed as a whole when it is dispatched
+        self.at_once = self.sync and self.foreseeable
         self.arrivals_per_round = rules.arrivals_per_round or rules.schedule.buffer
         self.sync_stragglers = self.sync and rules.schedule.buffer > 1
         self.training: Learner = training or Training(algo, fed, engine, rules, w0)

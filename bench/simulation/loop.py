@@ -134,7 +134,7 @@ class FederatedLoop(Coordinator):
     def _launch(self, rows: Dispatch) -> None:
         for job in rows.jobs():
             job.id, self.next_job = self.next_job, self.next_job + 1
-            job.trainable = not (self.algo.mail or self.devices.population.loss)
+            job.trainable = self.foreseeable
             found = events(job, self.devices, self.traffic.message)
             for event in found:
                 self.clock.push(event)

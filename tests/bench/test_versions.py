@@ -12,8 +12,9 @@ import yaml
 from bench.__main__ import main
 from bench.main import command
 from bench.output import facts, versions
-from bench.output.versions import FORMAT, Added, Renamed, upgraded
+from bench.output.versions import FORMAT, Added, Renamed, upgrade_checkpoint, upgraded
 from bench.record import load, read
+from bench.simulation.learned import Learned
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 STOPPED = ("synchronous", "buffered", "mail", "engine")
@@ -106,3 +107,15 @@ def test_keys_that_came_later_get_their_default_and_values_their_name(monkeypatc
     assert upgraded({**old, "format": 2}, TABLE, "x") == {**new, "weighting": "size"}
     assert upgraded({**old, "algo": {"name": "fedavg"}}, TABLE, "x")["algo"] == {"name": "fedavg"}
     assert old["devices"] == {"name": "mixed"}
+
+
+def test_what_a_job_had_learned_in_the_first_format_is_a_row_now():
+    result = {"delta": torch.ones(2), "end": None, "extra": {"c": torch.zeros(2)}, "mine": {}, "gradient": None}
+    result |= {"steps": 3.0, "units": 4.0, "lr_sum": 0.5, "loss": 0.25, "finite": True, "evaluations": 6}
+    job = {"dispatch": 7, "started": True}
+    state = upgrade_checkpoint({"jobs": [{**job, "result": None}], "arrived": [{**job, "result": result}]}, 1)
+    assert state["jobs"] == [{"number": 7, "trainable": True, "learned": None}]
+    learned = Learned(**state["arrived"][0]["learned"])
+    columns = (learned.steps, learned.effective_steps, learned.lr_sum, learned.loss, learned.evaluations)
+    assert [column.tolist() for column in columns] == [[3.0], [4.0], [0.5], [0.25], [6]]
+    assert learned.delta.shape == learned.extra["c"].shape == (1, 2)

@@ -1,0 +1,42 @@
+"""Tables of what devices learned: rows of one and of several, and what diverged."""
+
+import math
+
+import torch
+
+from bench.simulation.learned import Learned
+
+
+def table(rows, memory, delta=None):
+    numbers = torch.arange(float(rows))
+    delta = numbers[:, None].expand(-1, 2).clone() if delta is None else delta
+    return Learned(
+        delta=delta,
+        extra={"c": -delta},
+        memory={"h": delta} if memory else {},
+        gradient=None,
+        end=None,
+        steps=numbers + 10,
+        effective_steps=numbers + 20,
+        lr_sum=numbers + 30,
+        loss=numbers + 40,
+        evaluations=numbers.long() + 50,
+    )
+
+
+def test_an_upload_that_was_stored_without_its_memory_is_merged_with_one_that_has_it():
+    fresh, stored = table(3, memory=True), Learned(**table(2, memory=True).state_dict(1))
+    assert stored.memory == {}
+    for places in ([(fresh, 2), (stored, 0)], [(stored, 0), (fresh, 2)]):
+        found, (first, second) = Learned.uploads(places), [t.steps[k].item() - 10 for t, k in places]
+        assert found.memory == {} and found.delta.tolist() == [[first] * 2, [second] * 2]
+        assert found.extra["c"].tolist() == [[-first] * 2, [-second] * 2]
+        columns = (found.steps, found.effective_steps, found.lr_sum, found.loss, found.evaluations)
+        assert [c.tolist() for c in columns] == [[first + n, second + n] for n in (10, 20, 30, 40, 50)]
+
+
+def test_what_diverged_is_named_and_a_sum_that_only_overflows_is_not():
+    delta = torch.tensor([[1.0, 2.0], [3e38, 3e38], [math.inf, 0.0], [0.0, 0.0]])
+    learned = table(4, memory=False, delta=delta)
+    learned.loss[3] = math.nan
+    assert learned.not_finite == {2: "its update is not finite", 3: "its loss is nan"}
