@@ -90,7 +90,7 @@ def hush() -> int:
     return BROKEN_PIPE
 
 
-def of_machine(error: Exception) -> UserError | None:
+def of_machine(error: BaseException) -> UserError | None:
     """A full disk or exhausted memory as the sentence it deserves; None for what may be a bug."""
     if isinstance(error, UserError):
         return error

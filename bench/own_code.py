@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import linecache
 import re
 import sys
 import traceback
@@ -15,10 +16,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from bench.errors import UserError, first_line, unknown
+from bench.errors import UserError, first_line, of_machine, unknown
 
 _FILE = re.compile(r"(?P<file>.+\.py)(?::(?P<name>\w+))?")
 _PREFIX = "own_"
+PACKAGES = ("algorithms", "bench", "datamodules", "leaderboards", "sweeps", "torch")
 
 
 def split(text: str) -> tuple[Path, str] | None:
@@ -93,6 +95,35 @@ def reason(error: BaseException, path: Path | None = None) -> str:
     mine = [(Path(f), line) for f, line in frames if f == str(path) or (path is None and _is_users(f))]
     place = f" (line {mine[-1][1]} of {mine[-1][0].name})" if mine else ""
     return f"{type(error).__name__}{f': {text}' if text else ''}{place}"
+
+
+def is_own(what: object) -> bool:
+    """Whether a class, or that of an object, comes from the user and not from the packages of fedbench."""
+    cls = what if isinstance(what, type) else type(what)
+    return cls.__module__.partition(".")[0] not in PACKAGES
+
+
+@contextmanager
+def calling(what: object, hook: str) -> Iterator[None]:
+    """What the user's code raises in a hook (a method of the class or object `what`) is told by the hook's name and
+    the lines around the place; fedbench's own keeps its traceback, since there it is a bug."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        if not is_own(what) or of_machine(error) is not None:
+            raise
+        cls = what if isinstance(what, type) else type(what)
+        raise UserError(f"{hook} of {target(cls)} failed: {reason(error)}.{_lines(error)}") from error
+
+
+def _lines(error: BaseException) -> str:
+    """Five lines of the user's file, that where it failed in their middle, to follow a sentence; or nothing."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_users(frame.filename)]
+    if not frames or frames[-1].lineno is None:
+        return ""
+    file, line = frames[-1].filename, frames[-1].lineno
+    around = [(number, linecache.getline(file, number).rstrip()) for number in range(max(1, line - 2), line + 3)]
+    return "".join(f"\n{'>' if number == line else ' '} {number:4} | {text}" for number, text in around if text)
 
 
 def _is_users(file: str) -> bool:
