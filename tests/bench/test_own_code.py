@@ -49,5 +49,5 @@ def test_a_bug_of_fedbench_keeps_its_traceback() -> None:
 
 
 def test_what_the_user_is_told_already_stays_as_it_is(mine) -> None:
-    with pytest.raises(UserError, match="^plain$"), own_code.calling(mine, "aggregate"):
+    with pytest.raises(UserError, match=r"^plain$"), own_code.calling(mine, "aggregate"):
         raise UserError("plain")
