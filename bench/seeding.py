@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.random.bit_generator import ISeedSequence
 
-from bench.compiled import library, pointer
+from bench.compiled import accepted, library, pointer
 
 Words = npt.NDArray[np.uint32]
 Numbers = npt.NDArray[np.int64]
@@ -34,7 +34,7 @@ def streams(seed: int, purpose: str, ids: Sequence[Sequence[int]]) -> list[np.ra
 def shuffles(
     seed: int, purpose: str, ids: Sequence[Sequence[int]], numbers: Sequence[Numbers], times: Sequence[int]
 ) -> list[list[Numbers]]:
-    """Each of these streams shuffles copies of its numbers: below 2^31 of them, so many times. By an algorithm of our
+    """Each of these streams shuffles copies of its numbers: below 2^32 of them, so many times. By an algorithm of our
     own, in C where that was built (bench/c/shuffle.c) and else here, to the same bits: numpy does not promise its."""
     seeds, built = _seeds(seed, purpose, ids), library()
     if isinstance(built, str):
@@ -42,8 +42,11 @@ def shuffles(
         return [[_shuffled(halves, own) for _ in range(count)] for halves, own, count in drawn]
     lengths, counts = (np.array(values, dtype=np.int64) for values in ([len(own) for own in numbers], times))
     shuffled = np.empty(int(lengths @ counts), dtype=np.int64)
-    arrays = (seeds, np.concatenate(numbers), np.cumsum(lengths) - lengths, lengths, counts, shuffled)
-    built.shuffles(ctypes.c_int64(len(seeds)), *map(pointer, arrays))
+    held, begins, rows, size = np.concatenate(numbers), np.cumsum(lengths) - lengths, len(seeds), ctypes.c_int64
+    given = pointer(seeds, np.uint64, rows, 4), pointer(held, np.int64, len(held)), size(len(held))
+    takes = [pointer(column, np.int64, rows) for column in (begins, lengths, counts)]
+    room = pointer(shuffled, np.int64, len(shuffled)), size(len(shuffled))
+    accepted(built.shuffles(size(rows), *given, *takes, *room))
     ends = np.cumsum(np.repeat(lengths, counts)).tolist()
     parts = map(shuffled.__getitem__, map(slice, [0, *ends[:-1]], ends))
     return [list(islice(parts, count)) for count in times]

@@ -4,7 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#define LANES 16 /* numbers that are added up side by side */
+#define LANES 16         /* numbers that are added up side by side */
+#define MOST (1LL << 30) /* of anything: it is counted in int */
 #define INLINE static inline __attribute__((always_inline))
 typedef float four __attribute__((vector_size(16)));
 
@@ -64,8 +65,40 @@ typedef struct {
 #define EACH EACH2
 #include "steps.h"
 
-/* Trains each device on its samples, a step for each mini-batch, with vectors of at most `longest` bytes. */
-void train(const Rule *rule, Device *devices, int64_t count, int longest) {
+/* What is wrong with what `train` was given, which reads and writes wherever it is told to; NULL: nothing. That vectors
+   are as long as they should be is for Python to see. */
+static const char *wrong(const Rule *rule, const Device *devices, int64_t count) {
+    if (count < 0 || rule->depth < 1 || rule->depth > MOST || rule->batch < 1 || rule->batch > MOST || rule->size < 1)
+        return "a number of devices, layers, samples or parameters that cannot be";
+    for (const Linear *at = rule->linears; at < rule->linears + rule->depth; at++) {
+        int first = at == rule->linears;
+        if (at->inner < 1 || at->inner > MOST || at->outer < 1 || at->outer > MOST)
+            return "a layer whose inputs or outputs are none or too many";
+        if (!first && at->inner != at[-1].outer) return "a layer with other inputs than the outputs before it";
+        if (at->weight < 0 || at->weight > rule->size - at->inner * at->outer || at->bias > rule->size - at->outer)
+            return "a layer whose parameters lie outside the model";
+        if (!at->d || !(first || at->inputs)) return "a layer without buffers";
+    }
+    if (rule->sam ? !rule->gradient || !rule->climbed : rule->mask && !rule->gradient)
+        return "a rule without buffers for its gradient";
+    const uint64_t classes = rule->linears[rule->depth - 1].outer;
+    for (const Device *device = devices; device < devices + count; device++) {
+        if (!device->w || device->samples < 0 || device->samples > MOST || (device->samples && !(device->x && device->y)))
+            return "a device without a model or samples";
+        if (!rule->gradient && (device->m || device->last_gradient || device->mean_gradient || device->epoch))
+            return "a device whose gradients have no buffer";
+        int outside = 0;
+        for (int64_t i = 0; i < device->samples; i++) outside |= (uint64_t)device->y[i] >= classes;
+        if (outside) return "a label that is no class";
+    }
+    return NULL;
+}
+
+/* Trains each device on its samples, a step for each mini-batch, with vectors of at most `longest` bytes; or says why
+   not, with nothing changed. */
+const char *train(const Rule *rule, Device *devices, int64_t count, int longest) {
+    const char *why = wrong(rule, devices, count);
+    if (why) return why;
 #ifdef DISPATCHED
     if (longest >= 64 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
@@ -75,4 +108,5 @@ void train(const Rule *rule, Device *devices, int64_t count, int longest) {
     else
 #endif
         train_any(rule, devices, count);
+    return NULL;
 }

@@ -45,9 +45,24 @@ static uint32_t up_to(Pcg64 *rng, uint32_t most) {
     return value;
 }
 
-/* Row r of `seeds` shuffles copies of lengths[r] numbers, from begins[r] on: times[r] of them, one after the other. */
-void shuffles(int64_t rows, const uint64_t *seeds, const int64_t *numbers, const int64_t *begins,
-              const int64_t *lengths, const int64_t *times, int64_t *shuffled) {
+/* What is wrong with what `shuffles` was given; NULL: nothing. */
+static const char *wrong(int64_t rows, int64_t held, const int64_t *begins, const int64_t *lengths,
+                         const int64_t *times, int64_t room) {
+    for (int64_t r = 0; r < rows; r++) {
+        if (lengths[r] < 0 || lengths[r] > UINT32_MAX) return "more numbers to shuffle than 32 bits can count";
+        if (begins[r] < 0 || begins[r] > held - lengths[r]) return "numbers to shuffle that are not there";
+        if (times[r] < 0 || (lengths[r] && times[r] > room / lengths[r])) return "too little room for what is shuffled";
+        room -= lengths[r] * times[r];
+    }
+    return NULL;
+}
+
+/* Row r of `seeds` shuffles copies of lengths[r] of the `held` numbers, from begins[r] on: times[r] of them, one after
+   the other into `shuffled`, which has `room`; or says why not, with nothing written. */
+const char *shuffles(int64_t rows, const uint64_t *seeds, const int64_t *numbers, int64_t held, const int64_t *begins,
+                     const int64_t *lengths, const int64_t *times, int64_t *shuffled, int64_t room) {
+    const char *why = wrong(rows, held, begins, lengths, times, room);
+    if (why) return why;
     for (int64_t r = 0; r < rows; r++) {
         Pcg64 rng = seeded(seeds + 4 * r);
         for (int64_t t = 0; t < times[r]; t++, shuffled += lengths[r]) {
@@ -59,4 +74,5 @@ void shuffles(int64_t rows, const uint64_t *seeds, const int64_t *numbers, const
             }
         }
     }
+    return NULL;
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import ClassVar
 
 import numpy as np
@@ -12,11 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Trained
+from bench import own_code
+from bench.engine.border import check_rule, expect
 from bench.engine.head import prototypes
 from bench.engine.kernel import EffectiveSteps
 from bench.engine.trace import Sink
 from bench.learning.batches import Batches, Pass
-from bench.learning.flat import Layout
+from bench.learning.flat import Layout, trainable
 
 TUNING = 2**31  # the number of a dispatch that never happens
 SUMS = frozenset({"last_gradient", "mean_gradient"})
@@ -70,6 +73,7 @@ class Engine(ABC):
 
     def __init__(self, module: nn.Module, layout: Layout, batches: Batches) -> None:
         self.module, self.layout, self.batches = module, layout, batches
+        self.dtype = reduce(torch.promote_types, (p.dtype for p in trainable(module)))
 
     @property
     def alone(self) -> Engine:  # the one in this process
@@ -87,7 +91,9 @@ class Engine(ABC):
         self, algo: Algorithm, fed: Fed, jobs: Jobs, dispatch: Sequence[int], trace: Sink | None = None
     ) -> tuple[Trained, list[int]]:
         """Trains every job; also returns each one's number of mini-batch gradients."""
-        requires, clients = algo.requires, jobs.client.tolist()
+        requires, clients, whose = algo.requires, jobs.client.tolist(), own_code.target(type(algo))
+        for what, models in (("start from", jobs.start), ("download", jobs.received)):
+            expect(f"The w that devices of {whose} {what}", models, self.dtype, len(clients), self.layout.size)
         group = self._group(fed, clients, dispatch, jobs.epochs.tolist(), jobs.start, jobs.received, requires & SUMS)
         counts = Counts(len(clients), fed.epochs, fed.momentum)
         self.module.train()
@@ -98,6 +104,7 @@ class Engine(ABC):
                 for k in active:
                     trace.reach(epoch, group.w[k])
             rule = algo.local(jobs, group.w, epoch, fed)
+            check_rule(rule, group.w, f"local of {whose}")
             self.epoch(group, epoch, rule, fed)
             counts.add(group, epoch, active, rule, fed.lr)
             if trace is not None:
@@ -110,6 +117,8 @@ class Engine(ABC):
 
     def tune(self, fed: Fed, w: Tensor, client: int, rule: LocalRule, epochs: int) -> Tensor:
         """The model w [P] after `epochs` of a device's data by one rule, on batches no dispatch sees."""
+        expect("The w that devices fine-tune", w, self.dtype, self.layout.size)
+        check_rule(rule, w[None], "personal_rule")
         group = self._group(fed, [client], [TUNING], [epochs], w[None], w[None], frozenset())
         self.module.train()
         for epoch in range(epochs):

@@ -14,10 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.base import Fed, LocalRule
-from bench.compiled import library, pointer
+from bench.compiled import accepted, library, pointer
 from bench.engine.affine import AffineRule
 from bench.engine.base import Engine, Group
+from bench.engine.border import expect
 from bench.engine.dense import linears
+from bench.errors import UserError
 from bench.learning.batches import Batch, Batches
 from bench.learning.flat import Layout, trainable
 
@@ -56,7 +58,7 @@ class Native(Engine):
         self._train = built.train
         self.inner = found[0].inner
         self.buffers: dict[int, tuple[list[Tensor], np.ndarray]] = {}
-        self.linears = found
+        self.linears, self.classes = found, found[-1].outer
 
     def epoch(self, group: Group, epoch: int, rule: LocalRule, fed: Fed) -> None:
         affine = AffineRule(group, rule, fed)
@@ -68,56 +70,63 @@ class Native(Engine):
     def gradient(self, w: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         x, y = self._inputs(*self.batches.load(index))
         g, device = torch.empty_like(w), np.zeros(1, DEVICE)
-        device["w"], device["x"], device["y"], device["samples"] = _at(w), _at(x), _at(y), len(index)
-        self._call(self._rule(len(index), gradient=_at(g)), device)
+        device["w"], device["samples"] = _at("w", w, self.layout.size), len(index)
+        device["x"], device["y"] = self._samples(x, y, len(index))
+        self._call(self._rule(len(index), gradient=_at("gradient", g, self.layout.size)), device, index, y)
         return w.new_tensor(device["loss"][0]), g
 
     def _devices(self, group: Group, epoch: int, affine: AffineRule, devices: np.ndarray, lengths: np.ndarray) -> None:
-        rows, batch = devices.tolist(), group.batches[devices[0]][epoch].size
-        shift = affine.shift(rows, torch.empty(len(rows), self.layout.size)) if affine.shifts else None
+        rows, batch, size = devices.tolist(), group.batches[devices[0]][epoch].size, self.layout.size
+        shift = affine.shift(rows, group.w.new_empty(len(rows), size)) if affine.shifts else None
         table = np.zeros(len(rows), DEVICE)
         table["rate"], table["pull"] = affine.rate[devices], affine.pull[devices]
         for name, value in {"w": group.w, "m": group.m, **group.sums}.items():
-            table[name] = _each(value, devices)
-        table["shift"] = _each(shift, np.arange(len(rows)))
-        g, climbed = torch.empty(2, self.layout.size) if affine.raw else (None, None)
+            table[name] = _each(name, value, devices, len(group.clients), size)
+        table["shift"] = _each("shift", shift, np.arange(len(rows)), len(rows), size)
+        g, climbed = group.w.new_empty(2, size) if affine.raw else (None, None)
         mask = None if affine.mask is None else affine.mask.to(torch.float32)
         rule = self._rule(
             batch,
-            mask=_at(mask),
-            gradient=_at(g),
-            climbed=_at(climbed),
+            mask=_at("mask", mask, size),
+            gradient=_at("gradient", g, size),
+            climbed=_at("climbed", climbed, size),
             momentum=affine.momentum,
             decay=affine.decay,
             sam=affine.sam,
         )
         longest = max(1, TOGETHER // (self.inner * batch)) * batch
         for begin in range(0, lengths.max(), longest):
-            x, y = self._inputs(*self._load(group, epoch, rows, begin, longest))
+            index, loaded = self._load(group, epoch, rows, begin, longest)
+            x, y = self._inputs(*loaded)
             taken = np.clip(lengths - begin, 0, longest)
-            before = np.cumsum(taken) - taken
-            table["samples"], table["x"], table["y"] = taken, _at(x) + 4 * self.inner * before, _at(y) + 8 * before
-            self._call(rule, table)
+            before, (first, label) = np.cumsum(taken) - taken, self._samples(x, y, len(index))
+            table["samples"], table["x"], table["y"] = taken, first + 4 * self.inner * before, label + 8 * before
+            self._call(rule, table, index, y)
         group.loss.index_add_(0, torch.from_numpy(devices), torch.from_numpy(table["loss"].astype(np.float32)))
 
-    def _load(self, group: Group, epoch: int, devices: list[int], begin: int, most: int) -> Batch:
+    def _load(self, group: Group, epoch: int, devices: list[int], begin: int, most: int) -> tuple[Tensor, Batch]:
+        """Sample numbers, and the samples."""
         passes = [group.batches[k][epoch] for k in devices]
+        orders = [one.order if begin + len(one.order) <= most else one.order[begin : begin + most] for one in passes]
+        index = torch.from_numpy(np.concatenate(orders))
         if self.batches.augment is None:
-            orders = [
-                one.order if begin + len(one.order) <= most else one.order[begin : begin + most] for one in passes
-            ]
-            return self.batches.load(torch.from_numpy(np.concatenate(orders)))
+            return index, self.batches.load(index)
         loads = [
             self.batches.load(batch, group.augmentation[k])
-            for k, one in zip(devices, passes, strict=True)
-            for batch in torch.split(torch.from_numpy(one.order[begin : begin + most]), one.size)
+            for k, one, order in zip(devices, passes, orders, strict=True)
+            for batch in torch.split(torch.from_numpy(order), one.size)
         ]
         x, y = zip(*loads, strict=True)
-        return torch.cat(x), torch.cat(y)
+        return index, (torch.cat(x), torch.cat(y))
 
     @staticmethod
     def _inputs(x: Tensor, y: Tensor) -> Batch:
-        return x.flatten(1).to(torch.float32).contiguous(), y.long().contiguous()
+        whole = y if y.is_floating_point() else y.long()
+        return x.flatten(1).to(torch.float32).contiguous(), whole.contiguous()
+
+    def _samples(self, x: Tensor, y: Tensor, count: int) -> tuple[int, int]:
+        """Where inputs and labels begin."""
+        return _at("x", x, count, self.inner), _at("y", y, count, dtype=torch.int64)
 
     def _rule(self, batch: int, **terms: float) -> np.ndarray:
         rule = np.zeros(1, RULE)
@@ -132,24 +141,42 @@ class Native(Engine):
         if batch not in self.buffers:
             table, buffers = np.zeros(len(self.linears), LINEAR), []
             for row, linear in zip(table, self.linears, strict=True):
-                buffers += [torch.empty(batch, linear.inner), torch.empty(batch, linear.outer)]
-                row["inputs"], row["d"] = map(_at, buffers[-2:])
+                sizes = ((batch, linear.inner), (batch, linear.outer))
+                buffers += [torch.empty(size, dtype=torch.float32, device="cpu") for size in sizes]
+                row["inputs"], row["d"] = buffers[-2].data_ptr(), buffers[-1].data_ptr()
                 row["inner"], row["outer"], row["relu"] = linear.inner, linear.outer, linear.relu
                 row["weight"], row["bias"] = linear.weight, -1 if linear.bias is None else linear.bias
             self.buffers[batch] = buffers, table
         return self.buffers[batch][1]
 
-    def _call(self, rule: np.ndarray, devices: np.ndarray) -> None:
-        self._train(pointer(rule), pointer(devices), ctypes.c_int64(len(devices)), LONGEST)
+    def _call(self, rule: np.ndarray, devices: np.ndarray, index: Tensor, y: Tensor) -> None:
+        count = len(devices)
+        given = pointer(rule, RULE, 1), pointer(devices, DEVICE, count), ctypes.c_int64(count), LONGEST
+        if why := self._train(*given):
+            for sample, label in zip(index.tolist(), y.tolist(), strict=True):
+                if not 0 <= label < self.classes:
+                    allowed = f"labels are whole numbers from 0 to {self.classes - 1}"
+                    raise UserError(f"The training sample {sample} has the label {label}: {allowed}.")
+            accepted(why)
 
 
-def _at(value: Tensor | None) -> int:
-    return 0 if value is None else value.data_ptr()
+def _at(name: str, value: Tensor | None, *shape: int, dtype: torch.dtype = torch.float32) -> int:
+    """Where C finds a tensor of this kind; 0: there is none."""
+    if value is None:
+        return 0
+    if not expect(name, value, dtype, *shape).is_contiguous():
+        raise UserError(f"{name} has gaps between its numbers.")
+    return value.data_ptr()
 
 
-def _each(value: Tensor | None, rows: np.ndarray) -> np.ndarray | int:
-    """Where these rows begin."""
-    return 0 if value is None else value.data_ptr() + value.element_size() * value.stride(0) * rows
+def _each(name: str, value: Tensor | None, rows: np.ndarray, count: int, size: int) -> np.ndarray | int:
+    """Where these of its rows begin, between which there may be gaps."""
+    if value is None:
+        return 0
+    apart, step = expect(name, value, torch.float32, count, size).stride()
+    if step != 1 and size > 1:
+        raise UserError(f"{name} has gaps between its numbers.")
+    return value.data_ptr() + 4 * apart * rows
 
 
 def _parts(numbers: np.ndarray) -> Iterator[tuple[int, int]]:
