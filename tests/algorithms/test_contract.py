@@ -101,14 +101,13 @@ def state(loop):
 
 def watch(loop, **hooks):
     """Has these hooks of the loop's method called through functions of (hook, *arguments)."""
-    algo = loop.algo
+    algo = loop.algo.method
     own = {
         name: lambda self, *a, name=name, through=through: through(getattr(algo, name), *a)
         for name, through in hooks.items()
     }
-    loop.algo = loop.training.algo = type("Watched", (type(algo),), own)(
-        **{f.name: getattr(algo, f.name) for f in fields(algo)}
-    )
+    watched = type("Watched", (type(algo),), own)(**{f.name: getattr(algo, f.name) for f in fields(algo)})
+    vars(loop.algo)["method"] = watched
 
 
 def interrupt(loop, other):
