@@ -23,11 +23,12 @@ MODERATE = 1e18  # numbers whose squares float32 can hold
 PARTS = ("none", "body", "head")
 FILLED = {f.name for f in fields(Trained) if f.default is None} | {"trace"}  # what a method may require
 # of metrics.csv, which are the loop's, the evaluation's and the record's
-COLUMNS = frozenset(
-    """round version virtual_seconds wall_seconds train_seconds aggregate_seconds train_loss staleness_mean
-    staleness_max bytes_up bytes_down bytes_peer upload_gb_every_round gradient_evaluations dropped test_loss
-    test_accuracy personal_own personal_all personal_own_tuned personal_all_tuned""".split()
-)
+COLUMNS = {
+    *("round", "version", "virtual_seconds", "wall_seconds", "train_seconds", "aggregate_seconds", "dropped"),
+    *("bytes_up", "bytes_down", "bytes_peer", "upload_gb_every_round", "gradient_evaluations", "train_loss"),
+    *("staleness_mean", "staleness_max", "test_loss", "test_accuracy"),
+    *("personal_own", "personal_all", "personal_own_tuned", "personal_all_tuned"),
+}
 _NAME = re.compile(r"[\w.:/-]+")
 
 
@@ -96,7 +97,9 @@ class Checked(Algorithm):
         for name, value in found.items():
             look.tensor(f'["{name}"]', value, None, None, w.device, finite=True)
         if self.personal != "none" and "w" in found:
-            raise look.wrong('a state with "w"', f"another name: personal={self.personal!r} keeps the device's w itself")
+            raise look.wrong(
+                'a state with "w"', f"another name: personal={self.personal!r} keeps the device's w itself"
+            )
         vars(self)["_remembers"] = {name: (tuple(value.shape), value.dtype) for name, value in found.items()}
         return dict(found)
 

@@ -30,7 +30,9 @@ class Returned:
         return UserError(f"{self.hook} {self.verb} {where}{found}: it has to be {expected}.")
 
     def changed(self, place: str) -> UserError:
-        return UserError(f"{self.hook} changed {place} in place: it has to leave what it is given, and make new tensors.")
+        return UserError(
+            f"{self.hook} changed {place} in place: it has to leave what it is given, and make new tensors."
+        )
 
     def mapping(self, place: str, value: Any) -> None:
         if not (isinstance(value, Mapping) and all(isinstance(name, str) for name in value)):
