@@ -24,7 +24,7 @@ class Inputs:
     def unchanged(self, look: Returned) -> None:
         """Refuses what was written into, added, taken away or replaced."""
         now = dict(_tensors(self.given))
-        for place in now.keys() | self.before.keys():
+        for place in {**now, **self.before}:  # in order: a tensor may be seen from several places
             old, mark = self.before.get(place, (None, None))
             if now.get(place) is not old or old is None or _mark(old) != mark:
                 raise look.changed(place)
