@@ -17,7 +17,7 @@ import hydra
 from omegaconf import OmegaConf
 
 from bench.errors import Parser, UserError, guarded, misused, of_machine, refuse
-from bench.prepare import compose, help, own_files, registry
+from bench.prepare import compose, help, own_files, plugins, registry
 from bench.prepare.compose import ComposedRun
 from bench.prepare.resolve import describe
 from bench.record import read_all
@@ -101,7 +101,7 @@ def job(composed: ComposedRun, typed: str, group: str | None) -> int:
     """One run, and its exit code; `typed` and `group` are for its record."""
     try:
         print("\n".join(describe(composed.config)), flush=True)
-        registry.create(composed.config["dataset"]).require()  # before the seconds that Lightning takes
+        plugins.require(composed.config["dataset"])  # before the seconds that Lightning takes
         from bench.run import run
 
         if composed.resume is not None:

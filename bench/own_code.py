@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from bench.errors import UserError, first_line, of_machine, unknown
+from datamodules.base import DataError
 
 _FILE = re.compile(r"(?P<file>.+\.py)(?::(?P<name>\w+))?")
 _PREFIX = "own_"
@@ -88,6 +89,8 @@ def target(cls: type) -> str:
 
 def reason(error: BaseException, path: Path | None = None) -> str:
     """Kind, first line and, where it is in the file (by default: in code that is not installed), the place."""
+    if isinstance(error, UserError) and error.__cause__ is not None:  # told already
+        error = error.__cause__
     text = first_line(error)
     frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     if isinstance(error, SyntaxError):
@@ -110,10 +113,16 @@ def calling(what: object, hook: str) -> Iterator[None]:
     try:
         yield
     except (Exception, SystemExit) as error:
-        if not is_own(what) or of_machine(error) is not None:
-            raise
-        cls = what if isinstance(what, type) else type(what)
-        raise UserError(f"{hook} of {target(cls)} failed: {reason(error)}.{_lines(error)}") from error
+        tell(what, hook, error)
+        raise
+
+
+def tell(what: object, hook: str, error: BaseException) -> None:
+    """Raises what `calling` does; returns where the error is to go on as it is."""
+    if not is_own(what) or isinstance(error, DataError | BrokenPipeError) or of_machine(error) is not None:
+        return
+    cls = what if isinstance(what, type) else type(what)
+    raise UserError(f"{hook} of {target(cls)} failed: {reason(error)}.{_lines(error)}") from error
 
 
 def _lines(error: BaseException) -> str:

@@ -7,8 +7,10 @@ with a `deal` method; ranges.py and clusters.py hold two more.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +29,14 @@ class Partition:
                 f"{len(labels)} samples cannot be dealt to {clients} clients: "
                 f"each needs at least one, so use 1 to {len(labels)} clients."
             )
-        return [np.sort(part).astype(np.int64) for part in self.deal(labels, clients, rng)]
+        labels = labels.view()
+        labels.flags.writeable = False  # they are the data set's own
+        parts: Any = self.deal(labels, clients, rng)
+        what = f"deal of {type(self).__name__} in {sys.modules[type(self).__module__].__file__} returned"
+        if not isinstance(parts, Sequence) or len(parts) != clients:
+            found = f"{len(parts)} parts" if isinstance(parts, Sequence) else type(parts).__name__
+            raise DataError(f"{what} {found}: it has to be a list of {clients}, one for each client.")
+        return [_numbers(part, len(labels), client, what) for client, part in enumerate(parts)]
 
     def deal(self, labels: NDArray[np.integer], clients: int, rng: np.random.Generator) -> list[Indices]:
         raise NotImplementedError
@@ -35,6 +44,23 @@ class Partition:
     def remark(self, parts: Sequence[Indices]) -> str | None:
         """What a split had to change in what was asked for; None: nothing."""
         return None
+
+
+def _numbers(part: Any, samples: int, client: int, what: str) -> Indices:
+    """A client's samples in order; refuses what are not some of the data set's, each once."""
+    if not (isinstance(part, np.ndarray) and part.ndim == 1 and part.dtype.kind in "iu"):
+        array = isinstance(part, np.ndarray)
+        found = f"{part.dtype} of shape {list(part.shape)}" if array else type(part).__name__
+        raise DataError(f"{what} {found} for client {client}: it has to be a 1-D array of whole numbers.")
+    if not len(part):
+        raise DataError(f"{what} no samples for client {client}: every client needs at least one.")
+    ordered: Indices = np.sort(part).astype(np.int64)
+    if ordered[0] < 0 or ordered[-1] >= samples:
+        bad = ordered[0] if ordered[0] < 0 else ordered[-1]
+        raise DataError(f"{what} the sample {bad} for client {client}: they are numbered from 0 to {samples - 1}.")
+    if len(again := ordered[1:][ordered[1:] == ordered[:-1]]):
+        raise DataError(f"{what} the sample {again[0]} more than once for client {client}: it has to be there once.")
+    return ordered
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -70,7 +70,7 @@ Execute = Callable[[TrialTask], RunResult]  # a benchmark, or whatever is to be 
 
 def benchmark(task: TrialTask) -> RunResult:
     """One run in this process; an earlier attempt whose record is here goes on where it stopped."""
-    from bench.prepare import compose, registry
+    from bench.prepare import compose, plugins
     from bench.run import run
 
     words, folder = task.claimed.words, task.claimed.record
@@ -87,7 +87,7 @@ def benchmark(task: TrialTask) -> RunResult:
         if earlier is not None and earlier.status == "interrupted":
             return run(earlier.config, resume=earlier.folder, on_record=begin, on_round=task.on_round)
         config = compose.config([*words, f"out={task.out}"])
-        registry.create(config["dataset"]).require()
+        plugins.require(config["dataset"])
         return run(config | {"group": task.group, "command": command(words)}, on_record=begin, on_round=task.on_round)
     except Diverged:
         result = read(folders[-1]).result

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from bench.errors import Parser
 from bench.output.pictures import pyplot, save
-from bench.prepare import compose
-from bench.prepare.registry import create
+from bench.prepare import compose, plugins
 from bench.prepare.resolve import call
 from bench.seeding import stream
 
@@ -25,9 +24,9 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--png", type=Path, help="the file to write; partition-<data set>-<protocol>.png by default")
     options = parser.parse_args(argv)
     config = compose.config(options.keys)
-    loaded, partition = create(config["dataset"]).load(), create(config["partition"])
-    labels = loaded.train.y.numpy()
-    parts = partition.split(labels, config["clients"], stream(config["seed"], "partition"))
+    loaded = plugins.load(config["dataset"])
+    rng, labels = stream(config["seed"], "partition"), loaded.train.y.numpy()
+    parts, remark = plugins.deal(config["partition"], loaded.train.y, config["clients"], rng)
     counts = np.array([np.bincount(labels[part], minlength=loaded.classes) for part in parts])
     distance = wasserstein(counts, np.bincount(labels, minlength=loaded.classes))
     target = options.png or Path(f"partition-{config['dataset']['name']}-{config['protocol']}.png")
@@ -37,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
     print(f"data       {title}")
     print(f"clients    {len(parts)}, {sizes.min()}-{sizes.max()} samples in {held.min()}-{held.max()} classes")
     print(f"distance   {distance.mean():.3f} labels on average, {distance.min():.3f} to {distance.max():.3f}")
-    if remark := partition.remark(parts):
+    if remark:
         print(f"note       {remark}")
     print(f"plot       {target}")
     return 0

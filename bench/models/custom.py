@@ -78,6 +78,9 @@ def try_out(module: nn.Module, batch: Batch, classes: int) -> str:
                 f"forward of {_name(module)} gives {shape} for {len(y)} samples, but has to give one logit for each "
                 f"of the {classes} classes: [{len(y)}, {classes}]."
             )
+        if not logits.is_floating_point() or not logits.isfinite().all():
+            what = f"logits of {logits.dtype}" if not logits.is_floating_point() else "logits that are not finite"
+            raise UserError(f"forward of {_name(module)} gives {what} for the first batch: they have to be finite.")
         module.train()
         if isinstance(_called(module, "training_step", batch, 0), Mapping):
             module.training_step = _Unpacked(module.training_step)  # type: ignore[arg-type, assignment]
@@ -92,7 +95,23 @@ def try_out(module: nn.Module, batch: Batch, classes: int) -> str:
         print(
             f"log        not kept: {', '.join(module.log.names)} of self.log; see metrics.csv for what is", flush=True
         )
+    for method in ("forward", "training_step"):  # from here on, at any step
+        setattr(module, method, _Told(type(module), method, getattr(module, method)))
     return forms[0]
+
+
+class _Told:
+    """A method whose errors are the user's."""
+
+    def __init__(self, cls: type, method: str, call: Callable[..., Any]) -> None:
+        self.cls, self.method, self.call = cls, method, call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self.call(*args, **kwargs)
+        except (Exception, SystemExit) as error:
+            own_code.tell(self.cls, self.method, error)
+            raise
 
 
 def _form(module: nn.Module, batch: Batch) -> str:
@@ -105,6 +124,8 @@ def _form(module: nn.Module, batch: Batch) -> str:
             f"{name} returns a loss of shape {list(loss.shape)} for {samples} samples, but it has to be a scalar or "
             f"one number per sample, [{samples}]."
         )
+    if not loss.is_floating_point() or not loss.isfinite().all():
+        raise UserError(f"{name} returns a loss of {loss.dtype} that is not finite for the first batch.")
     if not loss.requires_grad:
         raise UserError(f"{name} returns a loss that does not depend on its parameters, or is detached.")
     return "per sample" if loss.dim() else "scalar"
@@ -163,7 +184,7 @@ def _construct(cls: type, args: Mapping[str, Any], offered: Mapping[str, Any]) -
         ) from None
     try:
         module: nn.Module = cls(**values)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(f"{cls.__name__} cannot be constructed: {own_code.reason(error)}.") from error
     return module
 
@@ -185,6 +206,8 @@ def _check(module: nn.Module, base: type) -> None:
     dtypes = {p.dtype for p in module.parameters() if p.requires_grad}
     if not dtypes:
         raise UserError(f"{name} has no trainable parameters.")
+    if any(dtype.is_complex for dtype in dtypes):
+        raise UserError(f"{name} has complex parameters: they have to be real numbers.")
     if len(dtypes) > 1:
         raise UserError(
             f"The parameters of {name} have several types ({', '.join(sorted(map(str, dtypes)))}): use one."
@@ -214,7 +237,7 @@ def _not_plain(optimiser: Any, module: nn.Module) -> str | None:
 def _called(module: nn.Module, method: str, *args: Any) -> Any:
     try:
         return getattr(module, method)(*args)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         sizes = f" on a batch of {[list(t.shape) for t in args[0]]}" if method == "training_step" else ""
         raise UserError(f"{method} of {_name(module)} failed{sizes}: {own_code.reason(error)}.") from error
 
@@ -235,7 +258,7 @@ class _Ignored:
 
 @cache
 def _size(dataset: str) -> tuple[tuple[int, ...], int]:
-    from bench.prepare.registry import create
+    from bench.prepare.plugins import load
 
-    loaded = create(json.loads(dataset)).load()
+    loaded = load(json.loads(dataset))
     return loaded.shape, loaded.classes

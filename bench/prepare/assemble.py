@@ -26,7 +26,7 @@ from bench.learning.evaluate import Evaluate
 from bench.learning.flat import Layout, trainable
 from bench.learning.services import LayerOutputs
 from bench.models.custom import try_out
-from bench.prepare import budget, count
+from bench.prepare import budget, count, plugins
 from bench.prepare.allocator import keep_memory
 from bench.prepare.prerun import Prerun
 from bench.prepare.registry import create
@@ -59,7 +59,7 @@ class WorkerSetup:
 
     loaded: Loaded
     clients: list[np.ndarray]  # the samples of each device
-    remark: str | None  # the partition's
+    remark: str  # on how they were dealt, or nothing
     device: torch.device
 
     @classmethod
@@ -67,13 +67,13 @@ class WorkerSetup:
         keep_memory()
         torch.set_num_threads(1)  # two threads in each of two processes make a step fifty times slower
         seed = config["seed"]
-        loaded: Loaded = create(config["dataset"]).load()
-        _check_labels(config["dataset"]["name"], loaded)
+        loaded = plugins.load(config["dataset"])
         if config["val_fraction"]:
             loaded = loaded.with_validation(config["val_fraction"], stream(seed, "validation"))
-        partition = create(config["partition"])
-        clients = partition.split(loaded.train.y.numpy(), config["clients"], stream(seed, "partition"))
-        return cls(loaded, clients, partition.remark(clients), _device(config["engine"]["device"]))
+        clients, remark = plugins.deal(
+            config["partition"], loaded.train.y, config["clients"], stream(seed, "partition")
+        )
+        return cls(loaded, clients, remark, _device(config["engine"]["device"]))
 
     def facts(self, name: str, tested: int) -> dict[str, Any]:
         """What the record says of the data, of which `tested` samples are evaluated on."""
@@ -127,6 +127,8 @@ class WorkerSetup:
 def build(config: Mapping[str, Any], folder: Callable[[Mapping[str, Any]], Path] | None = None) -> Parts:
     """`folder` makes or names the run's own, should something large have to be kept there."""
     setup = WorkerSetup.load(config)
+    if notice := plugins.same(setup.clients):
+        print(f"note       {notice}", flush=True)
     samples = [len(client) for client in setup.clients]
     memory = budget.check(config, setup.loaded, samples, setup.device)
     service, why, facts = setup.service(config)
@@ -196,18 +198,6 @@ def _model(config: Mapping[str, Any], module: nn.Module, layout: Layout, batches
         some = batches.load(torch.arange(min(max(2, config["batch_size"]), len(batches.y)), device=batches.y.device))
         facts |= {"name": config["model"]["target"], "loss": try_out(module, some, batches.classes)}
     return facts
-
-
-def _check_labels(name: str, loaded: Loaded) -> None:
-    """A label outside the classes would be a place outside a network's outputs."""
-    allowed = f"labels are whole numbers from 0 to {loaded.classes - 1}"
-    for which, y in (("training", loaded.train.y), ("test", loaded.test.y)):
-        if y.dtype.is_floating_point or y.dtype.is_complex or y.dtype is torch.bool or y.dim() != 1:
-            raise UserError(f"The {which} labels of {name} are {y.dtype} of shape {list(y.shape)}: {allowed}.")
-        bad = ((y < 0) | (y >= loaded.classes)).nonzero()
-        if len(bad):
-            first = int(bad[0])
-            raise UserError(f"The {which} sample {first} of {name} has the label {int(y[first])}: {allowed}.")
 
 
 def _device(name: str) -> torch.device:

@@ -20,6 +20,7 @@ from bench.prepare import count
 from bench.prepare.registry import create
 from bench.prepare.resources import available, free_disk
 from bench.seeding import stream
+from bench.simulation.contract import checked
 from bench.simulation.schedule import constants, rules
 from datamodules.base import Loaded
 
@@ -69,7 +70,7 @@ def estimate(
     config: Mapping[str, Any], loaded: Loaded, samples: Sequence[int], device: torch.device
 ) -> tuple[Need, dict[str, float]]:
     """Bytes of memory and of disk, by what they are for: the most that the engine, loop and record hold at once."""
-    algo: Algorithm = create(config["algo"])
+    algo = checked(create(config["algo"]))
     layout = Layout(outline(config, loaded).to("meta"))
     fed = Fed(**constants(config), samples=torch.empty(len(samples), device="meta"), layout=layout)
     size, plan = _sizes(algo, fed), rules(config, algo, fed)

@@ -14,6 +14,7 @@ from bench import own_code
 from bench.errors import UserError, unknown
 from bench.prepare import registry
 from bench.prepare.config import GROUPS, KEYS
+from bench.prepare.resolve import fields_of, names_of
 
 _PATH = re.compile(r"[^,()\[\]'\"]+\.py(?::\w+)?(?=$|[\s,)\]'\"])")  # also within a,b and choice(a,b)
 _SAFE = re.compile(r"[\w./:+@%*-]+")
@@ -101,3 +102,7 @@ def _check_defaults(defaults: Any, name: str) -> None:
             raise unknown(f"key in defaults of {name}", str(key), [*groups, *KEYS])
         if key in groups and not (isinstance(value, Mapping) and "name" in value):
             raise UserError(f"defaults of {name} has {key}={value!r}: write it as {{'name': {str(value)!r}}}.")
+        if key in groups and value["name"] in names_of(key):
+            known = fields_of(key, value["name"])
+            for field in value.keys() - {"name", *known}:
+                raise unknown(f"field of {key}={value['name']} in defaults of {name}", str(field), known)

@@ -56,7 +56,14 @@ def create(node: Mapping[str, Any]) -> Any:
     for key in values:
         if key not in hints:
             raise unknown(f"field of {own_code.target(cls)}", key, defaults(cls))
-    return cls(**{key: _fitted(key, value, hints[key]) for key, value in values.items()})
+    fitted = {key: _fitted(key, value, hints[key]) for key, value in values.items()}
+    try:
+        return cls(**fitted)
+    except (TypeError, ValueError):  # how a class refuses values
+        raise
+    except (Exception, SystemExit) as error:
+        own_code.tell(cls, "__post_init__", error)
+        raise
 
 
 @contextmanager

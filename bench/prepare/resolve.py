@@ -175,7 +175,11 @@ def _scalars(cfg: Mapping[str, Any], layers: list[Mapping[str, Any]], scale: str
     values |= {k: cfg[k] for k in values if cfg[k] is not None or (k in given and k in nullable)}
     if missing := [key for key, value in values.items() if value is MISSING]:
         raise UserError(f"The data set has no default for {', '.join(missing)}; add {missing[0]}=...")
-    typed = OmegaConf.structured(Keys(**values))
+    try:
+        typed = OmegaConf.structured(Keys(**values))
+    except OmegaConfBaseException as error:
+        key, why = error.full_key, in_words(str(error).partition(chr(10))[0])
+        raise UserError(f"{key}={values.get(str(key))} in the data set's defaults: {why}.") from None
     return {key: value for key, value in _plain(typed).items() if key in values}
 
 

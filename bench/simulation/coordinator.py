@@ -14,6 +14,7 @@ from algorithms.base import Algorithm, Fed, State
 from bench.engine.pool import Trains
 from bench.errors import Diverged
 from bench.simulation.clock import Clock, RoundTrip
+from bench.simulation.contract import checked
 from bench.simulation.devices import Devices
 from bench.simulation.dispatch import Dispatch, Job
 from bench.simulation.flight import InFlight
@@ -40,6 +41,7 @@ class Coordinator:
         w0: Tensor,
         training: Learner | None = None,
     ) -> None:
+        algo = checked(algo)
         self.algo, self.fed, self.engine, self.devices, self.rules = algo, fed, engine, devices, rules
         self.sync = rules.schedule.sync
         self.foreseeable = not (devices.population.loss or algo.mail)  # a job is fixed as a whole when it is dispatched

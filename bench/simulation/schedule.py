@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch import nn
 from algorithms.base import Algorithm, Fed, Schedule
 from bench.errors import UserError
 from bench.learning.flat import Layout
+from bench.simulation.contract import checked
 
 
 @dataclass(frozen=True)
@@ -35,15 +36,17 @@ class Rules:
 
 def rules(config: Mapping[str, Any], algo: Algorithm, fed: Fed) -> Rules:
     """What the loop needs to know of the config; refuses schedules that cannot be."""
+    algo = checked(algo)
     kinds = {None: algo.schedule(fed), "sync": Schedule(fed.cohort, fed.cohort), "async": Schedule(fed.clients, 1)}
     own = kinds[config["schedule"]]
     concurrency, buffer = config["concurrency"] or own.concurrency, config["buffer"] or own.buffer
+    name = config["algo"]["name"]
     if not buffer <= concurrency <= fed.clients:
         raise UserError(
-            f"buffer <= concurrency <= clients has to hold, not {buffer} <= {concurrency} <= {fed.clients}."
+            f"buffer <= concurrency <= clients has to hold, not {buffer} <= {concurrency} <= {fed.clients}"
+            f"{_asked_by(name, algo.method, own, {concurrency, buffer})}."
         )
     chosen = Schedule(concurrency, buffer)
-    name = config["algo"]["name"]
     if not chosen.sync and "trace" in algo.requires:
         raise UserError(f"{name} averages over the devices of a round and needs a synchronous schedule.")
     if chosen.sync and config["devices"]["max_wait"] is not None:
@@ -62,6 +65,15 @@ def rules(config: Mapping[str, Any], algo: Algorithm, fed: Fed) -> Rules:
         on_divergence=config["on_divergence"],
         batch=config["engine"]["batch"],
     )
+
+
+def _asked_by(name: str, method: Algorithm, own: Schedule, numbers: set[int]) -> str:
+    """Where numbers that do not fit come from, if it is the method."""
+    if not numbers & {own.concurrency, own.buffer}:
+        return ""
+    given = [f"algo.{f.name}={getattr(method, f.name)}" for f in fields(method) if getattr(method, f.name) in numbers]
+    of = f"with {' and '.join(given)}; a smaller one, or more clients," if given else "; more clients"
+    return f": {name} asks for that{' ' if given else ''}{of} would do"
 
 
 def check(config: Mapping[str, Any], algo: Algorithm) -> Rules:

@@ -9,19 +9,20 @@ from torch import Tensor
 from algorithms.base import Algorithm, Fed, State
 from bench.metrics import BYTES_PER_PARAMETER as BYTES
 from bench.metrics import GB
+from bench.simulation.contract import Checked
 
 
 class Traffic:
     """Totals over the run, per kind of link. `shared` [P] is the part of w that leaves a device at all."""
 
-    def __init__(self, algo: Algorithm, fed: Fed, shared: Tensor) -> None:
+    def __init__(self, algo: Checked, fed: Fed, shared: Tensor) -> None:
         self.up = self.down = self.peer = 0
         self.message = BYTES * fed.layout.size  # a gradient from device to device
         self._fed, self._shared, self._extra_up = fed, shared, algo.extra_up(fed)
         self._kept = int((~shared).sum())  # numbers of w that never travel
         # a method that leaves layers out also gets its papers' figure: what one device would have sent that took part
         # in every aggregation (bench.metrics.upload_cost)
-        partial = type(algo).sends is not Algorithm.sends and bool(fed.layout.deep.any())
+        partial = type(algo.method).sends is not Algorithm.sends and bool(fed.layout.deep.any())
         self.every_round: int | None = 0 if partial and not bool(fed.layout.deep.all()) else None
 
     def upload_size(self, layers: Tensor) -> int:

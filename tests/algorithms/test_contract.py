@@ -9,19 +9,20 @@ from pathlib import Path
 import pytest
 import torch
 
-from algorithms.base import Algorithm
+from algorithms.base import Algorithm, Fed
 from bench import compiled
 from bench.errors import UserError
+from bench.learning.flat import Layout
 from bench.prepare import check, compose
 from bench.prepare.assemble import build
-from bench.prepare.registry import classes
+from bench.prepare.registry import classes, create
 from bench.record import TIMES
 
 ALGORITHMS = sorted(classes("algo"))
 SETTINGS = {
     "stragglers": ["devices.rho=0.5", "epochs=3"],
     "a cohort of one": ["cohort=1"],
-    "full participation": ["cohort=8"],
+    "full participation": ["cohort={clients}"],
     "drawn with replacement": ["sampling=with_replacement", "cohort=6"],
     "momentum and decay": ["momentum=0.5", "weight_decay=0.001"],
     "steps": ["local_unit=step", "epochs=3"],
@@ -51,22 +52,37 @@ DOUBLES = ("eager", pytest.param("chain", marks=SLOW), pytest.param("vmap", mark
 ASYNCHRONOUS = ("asynchronous", "buffered", "half a buffer", "buffered, with replacement")
 
 
+def method(name):
+    """The node of an algorithm, with its fields; composed with devices enough for any schedule."""
+    return composed(100, *f"algo={name}".split())["algo"]
+
+
 @cache
-def composed(*overrides):
-    small = ["dataset=digits", "clients=8", "cohort=3", "rounds=3", "epochs=2", "batch_size=40", "test_samples=64"]
-    return compose.config([*small, "protocol=none", *overrides])
+def clients(name):
+    """Eight, or as many as the schedule of the method's own paper needs."""
+    fed = Fed(8, 3, 3, 2, 0.1, 0.0, 0.0, torch.ones(8), Layout(torch.nn.Linear(1, 1)))
+    plan = create(method(name)).schedule(fed)
+    return max(8, plan.concurrency, plan.buffer)
+
+
+@cache
+def composed(number, *overrides):
+    small = ["dataset=digits", f"clients={number}", "cohort=3", "rounds=3", "epochs=2", "batch_size=40"]
+    return compose.config([*small, "test_samples=64", "protocol=none", *overrides])
 
 
 def config(name, *overrides):
     """Algorithm and setting are composed apart, each once: Hydra takes longer for a pair than the run that is tested,
     and with digits, for which no paper has a protocol, nothing in one depends on the other."""
-    chosen = composed(*overrides) | {"algo": composed(*f"algo={name}".split())["algo"]}
+    number = clients(name)
+    words = (word.format(clients=number) if "{clients}" in word else word for word in overrides)
+    chosen = composed(number, *words) | {"algo": method(name)}
     check.config(chosen)
     return chosen
 
 
 def test_an_algorithm_and_a_setting_composed_apart_are_what_the_command_line_gives():
-    assert config("fedlga", *SETTINGS["stragglers"]) == composed("algo=fedlga", *SETTINGS["stragglers"])
+    assert config("fedlga", *SETTINGS["stragglers"]) == composed(8, "algo=fedlga", *SETTINGS["stragglers"])
 
 
 @pytest.fixture(params=ENGINES)
@@ -101,14 +117,13 @@ def state(loop):
 
 def watch(loop, **hooks):
     """Has these hooks of the loop's method called through functions of (hook, *arguments)."""
-    algo = loop.algo
+    algo = loop.algo.method
     own = {
         name: lambda self, *a, name=name, through=through: through(getattr(algo, name), *a)
         for name, through in hooks.items()
     }
-    loop.algo = loop.training.algo = type("Watched", (type(algo),), own)(
-        **{f.name: getattr(algo, f.name) for f in fields(algo)}
-    )
+    watched = type("Watched", (type(algo),), own)(**{f.name: getattr(algo, f.name) for f in fields(algo)})
+    vars(loop.algo)["method"] = watched
 
 
 def interrupt(loop, other):

@@ -178,7 +178,7 @@ def test_the_real_outputs_give_weights_that_sum_to_one():
                 seen.append((super().weights(w, updates, fed), updates))
                 return seen[-1][0]
 
-        loop.algo = loop.training.algo = Watched(**vars(loop.algo))
+        loop.algo = loop.training.algo = Watched(**vars(loop.algo.method))
         while not loop.finished:
             loop.advance()
         for found, updates in seen:

@@ -36,6 +36,8 @@ def test_the_script_on_the_page_is_the_script() -> None:
 @pytest.mark.parametrize("name", classes("algo"))
 def test_every_method_has_its_formula_and_its_terms(hooks, name: str) -> None:
     page = hooks.method(name, classes("algo")[name], [])
+    for section in ("What each method uses of the interface", "The formulas"):
+        assert hooks.row(section, name), f"docs/methods.md, {section!r}: its table has no row for {name}; add one"
     formula = page[page.index("## Formula") : page.index("## What it uses")]
     assert "- a device's step: " in formula and "- the server's step: " in formula
     assert "- schedule (concurrency, buffer): " in page

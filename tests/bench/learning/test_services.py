@@ -68,19 +68,23 @@ class Prototypes(Algorithm):
     def requires(self):
         return frozenset({"prototypes"})
 
+    def extra_up(self, fed):
+        return 2 * fed.layout.size
+
     def upload(self, jobs, trained, fed):
         extra = {"means": trained.prototypes, "counts": trained.counts, "end": trained.end}
         return Upload(trained.end - jobs.received, extra=extra)
 
     def aggregate(self, server, updates, fed):
-        return {**server, **updates.extra, "client": updates.client}
+        vars(self)["found"] = {**updates.extra, "client": updates.client}
+        return server
 
 
 def test_prototypes_are_the_class_means_of_what_enters_the_head(parts):
     old = parts.loop
     loop = FederatedLoop(Prototypes(), old.fed, old.engine, old.devices, old.rules, old.server["w"])
     loop.advance()
-    batches, seen = old.engine.batches, loop.server
+    batches, seen = old.engine.batches, loop.algo.method.found
     for k, client in enumerate(seen["client"].tolist()):
         x, y = batches.load(batches.clients[client])
         hidden, _ = forward(old.engine.layout, seen["end"][k], x)

@@ -41,7 +41,7 @@ def stop_at(monkeypatch, algo, round):
     advance = FederatedLoop.advance
 
     def stopping(loop):
-        if type(loop.algo).__name__ == algo and loop.round == round:
+        if type(loop.algo.method).__name__ == algo and loop.round == round:
             signal.raise_signal(signal.SIGINT)
         return advance(loop)
 
