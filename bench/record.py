@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import secrets
 import shlex
 import sys
 from collections.abc import Mapping
@@ -23,10 +22,11 @@ import yaml  # type: ignore[import-untyped]
 
 from bench import trust
 from bench.errors import UserError, cannot_write
-from bench.files import replaced
+from bench.files import new_folder, replaced
 from bench.metrics import MB
 from bench.output import digests, metrics_csv, versions
 from bench.output.facts import git_revision
+from bench.output.keys import can_be_shown
 from bench.output.locks import is_locked, lock
 from bench.output.metrics_csv import Row
 from bench.output.result import RunResult, plain
@@ -39,7 +39,7 @@ COLUMNS = (
     *("bytes_up", "bytes_down", "bytes_peer", "staleness_mean", "staleness_max"),
 )
 TIMES = ("wall_seconds", "train_seconds", "aggregate_seconds")  # differ when a run is repeated
-EXTRA = {"group", "command", "created", "git_revision", "engine_why", "fingerprints"}  # in config.yaml beside the keys
+EXTRA = {"group", "command", "created", "git_revision", "engine_why", "fingerprints"}  # in config.yaml beside keys
 FILES = ("config.yaml", "forecast.json", "metrics.csv", "prerun.json", "result.json", "timeline.csv")  # of a run
 
 
@@ -178,9 +178,9 @@ class Record:
 
     def how_to_go_on(self) -> str:
         """After a sentence on why the run ended."""
-        kept = f"{self.checkpointed} rounds are kept" if self.checkpointed else "there is no checkpoint yet"
-        does = "goes on" if self.checkpointed else "starts over"
-        return f"; {kept}, {self.resume} {does} once there is room"
+        if not self.checkpointed:
+            return f"; there is no checkpoint yet, {self.resume} starts over once there is room"
+        return f"; {self.checkpointed} rounds are kept, {self.resume} goes on once there is room"
 
     def close_csv(self) -> None:
         if self._csv is not None:
@@ -209,9 +209,9 @@ def _config(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         config = None
     if not isinstance(config, dict) or not isinstance(config.get("algo"), dict | str):
-        why = (
-            "it has no readable config.yaml" if folder.exists() else f"there is none; ls {folder.parent} shows what is"
-        )
+        why = "it has no readable config.yaml"
+        if not folder.exists():
+            why = f"there is none; ls {folder.parent} shows what is"
         raise UserError(f"{folder} is not the folder of a run: {why}.")
     number = versions.readable(config.get("format", 1), path)
     digests.check_signed(path, text, number)
@@ -243,11 +243,14 @@ def read_all(out: Path, group: str | None = None) -> list[Run]:
     runs, skipped = [], []
     for path in sorted(Path(out).glob("*/config.yaml")):
         try:
-            runs.append(read(path.parent))
+            run = read(path.parent)
+            if not can_be_shown(run.config, run.result is not None):
+                raise UserError(f"{run.folder} is not the folder of a run: its config.yaml is of another program.")
+            runs.append(run)
         except UserError as error:
             skipped.append(error)
     if skipped:
-        rest = f", and {len(skipped) - 1} more" if len(skipped) > 1 else ""
+        rest = f", and {len(skipped) - 1} more" * (len(skipped) > 1)
         print(f"skipped    {str(skipped[0]).rstrip('.')}{rest}.", file=sys.stderr, flush=True)
     chosen = [run for run in runs if group is None or run.config.get("group") == group]
     return sorted(chosen, key=lambda run: (str(run.config.get("created")), run.id))
@@ -278,21 +281,20 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def _new_folder(out: Path, now: datetime, config: Mapping[str, Any]) -> Path:
-    name = f"{now:%Y%m%d-%H%M%S}-{config['algo']['name']}-{config['dataset']['name']}-s{config['seed']}"
     make_folder(out)
-    while True:
-        folder = out / f"{name}-{secrets.token_hex(2)}"
-        try:
-            folder.mkdir()
-            return folder
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise UserError(f"Cannot write to the output folder {out} (key out): {error.strerror}.") from None
+    name = f"{now:%Y%m%d-%H%M%S}-{config['algo']['name']}-{config['dataset']['name']}-s{config['seed']}"
+    try:
+        return new_folder(out, name)
+    except OSError as error:
+        raise _no_output(out, error) from None
 
 
 def make_folder(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"Cannot write to the output folder {out} (key out): {error.strerror}.") from None
+        raise _no_output(out, error) from None
+
+
+def _no_output(out: Path, error: OSError) -> UserError:
+    return UserError(f"Cannot write to the output folder {out} (key out): {error.strerror}.")
