@@ -44,6 +44,11 @@ def first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0].rstrip(".")
 
 
+def cannot_write(path: object, error: OSError, more: str = "") -> UserError:
+    """A full disk, a quota, a folder that has become read-only."""
+    return UserError(f"Cannot write {path}: {error.strerror or error}{more}.")
+
+
 def misused(program: str, message: str) -> UserError:
     """What argparse says of a command line, as a sentence."""
     return UserError(f"{message[:1].upper()}{message[1:]}; see {program} --help.")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any, BinaryIO
 
 import datamodules._torchvision  # noqa: F401  # before Lightning
@@ -20,15 +21,18 @@ from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from pytorch_lightning.loggers import Logger
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
-from bench.errors import UserError, first_line
+from bench.errors import UserError, cannot_write, first_line
 from bench.files import replaced
-from bench.output import versions
+from bench.output import digests, versions
 from bench.output.timeline import Log
-from bench.record import Record, cannot_write
-from bench.simulation.figures import Figures
+from bench.record import Record
+from bench.simulation.figures import Figures, after_round
 from bench.simulation.loop import FederatedLoop
 
 Values = dict[str, float | None]
+SEAL = b"\nsha256 %b\n"  # behind what torch wrote, which its reader does not mind
+LENGTH = len(SEAL % (b"0" * 64))
+START_OVER = "remove checkpoints/last.ckpt, and resume starts the run over"
 
 
 class Federation(pl.LightningModule):
@@ -80,8 +84,7 @@ class Federation(pl.LightningModule):
     def training_step(self, batch: Any, batch_idx: int) -> None:
         loop = self.federated_loop
         values: Values = {**loop.advance()}
-        evaluated = loop.finished or loop.round % self.eval_every == 0
-        values |= self.evaluate(loop.finished) if evaluated else dict.fromkeys(self.evaluate.names)
+        values |= after_round(self.evaluate, self.eval_every)
         values["wall_seconds"] = time.monotonic() - self._started
         self.record.append(values)
         with self._writing(self.timeline.path):
@@ -100,6 +103,7 @@ class Federation(pl.LightningModule):
             path = checkpoint_path(self.record.folder)
             with self._writing(path):
                 self.trainer.save_checkpoint(path)
+            self.record.checkpointed = self.federated_loop.round
             self._saved = time.monotonic()
 
     @contextmanager
@@ -111,12 +115,25 @@ class Federation(pl.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         loop = self.federated_loop
-        checkpoint["federation"] = {"format": versions.FORMAT, "round": loop.round, "loop": loop.state_dict()}
+        checkpoint["federation"] = {
+            "format": versions.FORMAT,
+            "round": loop.round,
+            "loop": loop.state_dict(),
+            "digests": {
+                "config.yaml": digests.of((self.record.folder / "config.yaml").read_bytes()),
+                "metrics.csv": self.record.written.hexdigest(),
+                "timeline.csv": self.timeline.written.hexdigest(),
+            },
+        }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         state, loop = checkpoint["federation"], self.federated_loop
         path = checkpoint_path(self.record.folder)
         number = versions.readable(state.get("format", 1), path)
+        if number >= digests.SINCE:
+            if not sealed(path):
+                raise damaged(path, "its checksum is missing")
+            self._check(state)
         try:
             of_loop = versions.upgrade_checkpoint(state["loop"], number)
             if _shapes(of_loop) != _shapes(loop.state_dict()):
@@ -126,6 +143,19 @@ class Federation(pl.LightningModule):
             raise damaged(path, "it does not belong to this config") from None
         self.record.truncate(state["round"])
         self.timeline.truncate(state["round"])
+
+    def _check(self, state: dict[str, Any]) -> None:
+        """Refuses a config, rows or jobs that are not those which the checkpoint was written with."""
+        folder, round = self.record.folder, state["round"]
+        texts = {
+            "config.yaml": (folder / "config.yaml").read_text(encoding="utf-8"),
+            "metrics.csv": self.record.kept(round),
+            "timeline.csv": self.timeline.kept(round),
+        }
+        for name, text in texts.items():
+            if digests.of(text) != state["digests"][name]:
+                undo = "undo that, or start a new run" if name == "config.yaml" else START_OVER
+                raise digests.changed(folder / name, undo)
 
 
 def _shapes(state: dict[str, Any]) -> dict[str, Any]:
@@ -142,6 +172,7 @@ class AtomicCheckpoint(TorchCheckpointIO):
             watched = _Watched(file)
             try:
                 torch.save(checkpoint, watched)  # type: ignore[arg-type]
+                file.write(SEAL % watched.digest.hexdigest().encode())
             except Exception:
                 if watched.error is not None:
                     raise watched.error from None
@@ -149,8 +180,11 @@ class AtomicCheckpoint(TorchCheckpointIO):
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = True) -> dict[str, Any]:
         try:
+            seal = sealed(path)
+            if seal is False:
+                raise ValueError("its SHA-256 is another")
             checkpoint: Any = torch.load(path, map_location="cpu", weights_only=True)
-        except (OSError, EOFError, RuntimeError, ValueError, KeyError, UnpicklingError) as error:
+        except Exception as error:  # bytes of anybody's may raise anything
             raise damaged(path, first_line(error)) from None
         state = checkpoint.get("federation") if isinstance(checkpoint, dict) else None
         if not isinstance(state, dict) or not state.keys() >= {"round", "loop"} or not isinstance(state["loop"], dict):
@@ -158,16 +192,37 @@ class AtomicCheckpoint(TorchCheckpointIO):
         return dict(checkpoint)
 
 
+def sealed(path: Path) -> bool | None:
+    """Whether what a checkpoint holds has the SHA-256 that stands behind it; None: nothing does, as before format 3."""
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        if size < LENGTH:
+            return None
+        file.seek(-LENGTH, os.SEEK_END)
+        seal, digest = file.read(), hashlib.sha256()
+        if not seal.startswith(SEAL[: SEAL.index(b"%")]):
+            return None
+        file.seek(0)
+        left = size - LENGTH
+        while left and (content := file.read(min(left, 2**20))):
+            digest.update(content)
+            left -= len(content)
+    return seal == SEAL % digest.hexdigest().encode()
+
+
 class _Watched:
-    """A file whose OSError is kept: torch.save raises something else on a full disk."""
+    """A file that knows the digest of what it got, and whose OSError is kept: torch.save raises something else on a
+    full disk."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
         self.flush = file.flush
         self.error: OSError | None = None
+        self.digest = hashlib.sha256()
 
     def write(self, content: bytes) -> int:
         try:
+            self.digest.update(content)
             return self.file.write(content)
         except OSError as error:
             self.error = error
@@ -175,7 +230,7 @@ class _Watched:
 
 
 def damaged(path: Path, why: str) -> UserError:
-    return UserError(f"{path} cannot be used ({why}): remove it, and resume starts the run over.")
+    return UserError(f"{path} cannot be used ({why}): {START_OVER}.")
 
 
 def checkpoint_path(folder: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,3 +24,12 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+
+
+def new_folder(parent: Path, name: str) -> Path:
+    """Of this name, and four digits that nobody else has."""
+    while True:
+        folder = parent / f"{name}-{secrets.token_hex(2)}"
+        with suppress(FileExistsError):
+            folder.mkdir()
+            return folder

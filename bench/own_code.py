@@ -6,7 +6,6 @@ import importlib
 import importlib.util
 import inspect
 import linecache
-import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -16,22 +15,24 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from bench import trust
 from bench.errors import UserError, first_line, of_machine, unknown
 from datamodules.base import DataError
 
-_FILE = re.compile(r"(?P<file>.+\.py)(?::(?P<name>\w+))?")
 _PREFIX = "own_"
 PACKAGES = ("algorithms", "bench", "datamodules", "leaderboards", "sweeps", "torch")
 
 
-def split(text: str) -> tuple[Path, str] | None:
-    """./net.py:Net -> its absolute path and the name, "" where none is given; None: not a file of Python."""
-    match = _FILE.fullmatch(text.strip())
-    return match and (Path(match["file"]).expanduser().absolute(), match["name"] or "")
+def fingerprint(target: str) -> str:
+    """SHA-256 of the file that holds the class."""
+    found = trust.split(target)
+    path = found[0] if found else Path(str(_import(target.rpartition(".")[0], target).__file__))
+    return sha256(path.read_bytes()).hexdigest()
 
 
 def load_file(path: Path) -> ModuleType:
-    """The module in a file. The same text is executed once, so that a class stays the same class."""
+    """The module in a file that was named. The same text is executed once, so that a class stays the same class."""
+    _require(str(path))
     try:
         source = path.read_bytes()
     except FileNotFoundError:
@@ -55,7 +56,7 @@ def load_file(path: Path) -> ModuleType:
 
 def load(target: str) -> Any:
     """What /path/file.py:Name or package.module.Name names."""
-    if found := split(target):
+    if found := trust.split(target):
         path, name = found
         module, where = load_file(path), str(path)
     else:
@@ -67,7 +68,13 @@ def load(target: str) -> Any:
     return getattr(module, name)
 
 
+def _require(target: str) -> None:
+    if not trust.is_named(target):
+        raise UserError(f"{target} is code that the command line does not name, so it is not run.")
+
+
 def _import(name: str, target: str) -> ModuleType:
+    _require(target)
     try:
         with _importable(Path.cwd()):
             return importlib.import_module(name)

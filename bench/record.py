@@ -6,13 +6,11 @@ result.json tells whether its run is still going.
 
 from __future__ import annotations
 
-import fcntl
+import hashlib
 import json
 import math
-import secrets
 import shlex
 import sys
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,11 +20,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import yaml  # type: ignore[import-untyped]
 
-from bench.errors import UserError
-from bench.files import replaced
+from bench import trust
+from bench.errors import UserError, cannot_write
+from bench.files import new_folder, replaced
 from bench.metrics import MB
-from bench.output import metrics_csv, versions
+from bench.output import digests, metrics_csv, versions
 from bench.output.facts import git_revision
+from bench.output.keys import can_be_shown
+from bench.output.locks import is_locked, lock
 from bench.output.metrics_csv import Row
 from bench.output.result import RunResult, plain
 
@@ -38,7 +39,8 @@ COLUMNS = (
     *("bytes_up", "bytes_down", "bytes_peer", "staleness_mean", "staleness_max"),
 )
 TIMES = ("wall_seconds", "train_seconds", "aggregate_seconds")  # differ when a run is repeated
-EXTRA = {"group", "command", "created", "git_revision", "engine_why"}  # in config.yaml beside the keys of a run
+EXTRA = {"group", "command", "created", "git_revision", "engine_why", "fingerprints"}  # in config.yaml beside keys
+FILES = ("config.yaml", "forecast.json", "metrics.csv", "prerun.json", "result.json", "timeline.csv")  # of a run
 
 
 @dataclass(frozen=True)
@@ -69,9 +71,12 @@ class Run:
 class Record:
     """Writes one run folder; `rows` is what metrics.csv holds."""
 
-    def __init__(self, folder: Path, lock: TextIO) -> None:
+    def __init__(self, folder: Path, lock: TextIO, words: str) -> None:
         self.folder = folder
+        self.resume = f"python bench.py resume={folder}{words}"  # the command that goes on with it
         self.rows: list[Row] = []
+        self.checkpointed = 0  # rounds that a checkpoint holds
+        self.written = hashlib.sha256()  # of metrics.csv
         self._lock = lock
         self._columns: list[str] = []
         self._csv: TextIO | None = None
@@ -90,11 +95,11 @@ class Record:
         content = {"format": versions.FORMAT, **extra, **config}
         text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
         try:
-            write_atomically(folder / "config.yaml", text)
+            write_atomically(folder / "config.yaml", digests.signed(text))
         except UserError:
             folder.rmdir()
             raise
-        return cls(folder, _lock(folder))
+        return cls(folder, lock(folder / "config.yaml"), trust.words(config))
 
     @classmethod
     def reopen(cls, folder: Path) -> Record:
@@ -102,7 +107,7 @@ class Record:
         run = read(folder)
         if run.result is not None:
             raise UserError(f"{folder} is finished already; its result is in {folder / 'result.json'}.")
-        record = cls(folder, _lock(folder))
+        record = cls(folder, lock(folder / "config.yaml"), trust.words(run.config))
         record.rows = run.rows
         return record
 
@@ -117,8 +122,10 @@ class Record:
         path = self.folder / "metrics.csv"
         try:
             self._csv = self._csv or path.open("w", newline="", encoding="utf-8")
-            self._csv.write(metrics_csv.csv_text([self._columns, row.values()] if first else [row.values()]))
+            text = metrics_csv.csv_text([self._columns, row.values()] if first else [row.values()])
+            self._csv.write(text)
             self._csv.flush()
+            self.written.update(text.encode())
         except OSError as error:
             with suppress(OSError):  # closing tries to write once more
                 self.close_csv()
@@ -126,39 +133,54 @@ class Record:
             raise cannot_write(path, error, self.how_to_go_on()) from None
         self.rows.append({name: math.nan if value is None else value for name, value in row.items()})
 
-    def truncate(self, rounds: int) -> None:
-        """Keep the first `rounds` rows: those a checkpoint knows of."""
-        if rounds > len(self.rows):
-            raise UserError(f"{self.folder / 'metrics.csv'} has {len(self.rows)} rounds, its checkpoint {rounds}.")
-        self.close_csv()
-        del self.rows[rounds:]
+    def kept(self, rounds: int) -> str:
+        """What metrics.csv says of the first `rounds` rounds: those a checkpoint knows of."""
         path = self.folder / "metrics.csv"
+        if rounds > len(self.rows):
+            raise UserError(f"{path} has {len(self.rows)} rounds, its checkpoint {rounds}.")
+        if not rounds:
+            return ""
+        with path.open(newline="", encoding="utf-8") as file:
+            return "".join(file.readlines()[: rounds + 1])
+
+    def truncate(self, rounds: int) -> None:
+        """Go on after the first `rounds` rounds."""
+        text, path = self.kept(rounds), self.folder / "metrics.csv"
+        self.close_csv()
+        self.checkpointed = rounds
+        self.written = hashlib.sha256(text.encode())
+        del self.rows[rounds:]
         if not rounds:
             path.unlink(missing_ok=True)
             return
-        with path.open(newline="", encoding="utf-8") as file:
-            lines = file.readlines()[: rounds + 1]
-        write_atomically(path, "".join(lines))
-        self._columns = lines[0].rstrip("\n").split(",")
+        write_atomically(path, text)
+        self._columns = text.partition("\n")[0].split(",")
         self._csv = path.open("a", newline="", encoding="utf-8")
 
     def finish(self, result: RunResult) -> None:
-        write_atomically(self.folder / "result.json", json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n")
+        """With SHA256SUMS first: what has a result is sealed."""
+        self.close_csv()
+        text = json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n"
+        sums = digests.sums(self.folder, FILES) | {"result.json": digests.of(text)}
+        write_atomically(self.folder / digests.LIST, digests.listing(sums))
+        write_atomically(self.folder / "result.json", text)
 
     def keep_forecast(self, values: Mapping[str, float]) -> None:
         """What the run was expected to take when it began."""
-        write_atomically(self.folder / "forecast.json", json.dumps(plain(values), indent=2) + "\n")
+        write_atomically(self.folder / "forecast.json", digests.json_text(plain(values)))
 
     def forecast(self) -> dict[str, float] | None:
-        """What was kept; None in a new folder, or where it cannot be read."""
+        """What was kept; None in a new folder, or where it is not as it was written."""
         try:
-            values = json.loads((self.folder / "forecast.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            return digests.from_json((self.folder / "forecast.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
             return None
-        return values if isinstance(values, dict) and "seconds" in values else None
 
     def how_to_go_on(self) -> str:
-        return f"; {len(self.rows)} rounds are kept, python bench.py resume={self.folder} goes on once there is room"
+        """After a sentence on why the run ended."""
+        if not self.checkpointed:
+            return f"; there is no checkpoint yet, {self.resume} starts over once there is room"
+        return f"; {self.checkpointed} rounds are kept, {self.resume} goes on once there is room"
 
     def close_csv(self) -> None:
         if self._csv is not None:
@@ -172,29 +194,44 @@ class Record:
 
 
 def read(folder: Path) -> Run:
-    """One run, also while it is running or after it was killed."""
-    try:
-        config = yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
-        config = None
-    if not isinstance(config, dict) or "algo" not in config:
-        why = (
-            "it has no readable config.yaml" if folder.exists() else f"there is none; ls {folder.parent} shows what is"
-        )
-        raise UserError(f"{folder} is not the folder of a run: {why}.")
-    config = versions.upgraded(config, versions.CONFIG, folder / "config.yaml")
-    result = _result(folder / "result.json")
-    status = "finished" if result is not None else "running" if _is_locked(folder) else "interrupted"
+    """One run, also while it is running or after it was killed; a finished one only as it was written."""
+    config = _config(folder)
+    result = _result(folder)
+    status = "finished" if result is not None else "running" if is_locked(folder / "config.yaml") else "interrupted"
     return Run(folder, config, metrics_csv.read(folder / "metrics.csv"), result, status)
 
 
-def _result(path: Path) -> RunResult | None:
+def _config(folder: Path) -> dict[str, Any]:
+    path = folder / "config.yaml"
+    try:
+        text = path.read_bytes().decode()
+        config = yaml.safe_load(text)
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
+        config = None
+    if not isinstance(config, dict) or not isinstance(config.get("algo"), dict | str):
+        why = "it has no readable config.yaml"
+        if not folder.exists():
+            why = f"there is none; ls {folder.parent} shows what is"
+        raise UserError(f"{folder} is not the folder of a run: {why}.")
+    number = versions.readable(config.get("format", 1), path)
+    digests.check_signed(path, text, number)
+    config.pop("sha256", None)
+    return versions.upgraded(config, versions.CONFIG, path)
+
+
+def _result(folder: Path) -> RunResult | None:
+    path = folder / "result.json"
     if not path.exists():
         return None
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
+    except (OSError, ValueError, RecursionError):
         raise UserError(f"{path} is not readable JSON.") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{path} does not hold a result.")
+    number = versions.readable(content.get("format", 1), path)
+    if number >= digests.SINCE or (folder / digests.LIST).exists():
+        digests.check(folder, FILES)
     try:
         return RunResult.from_dict(content, path)
     except TypeError:
@@ -202,14 +239,19 @@ def _result(path: Path) -> RunResult | None:
 
 
 def read_all(out: Path, group: str | None = None) -> list[Run]:
-    """Every run below `out`, the oldest first, or of the multirun `group`, of which what is unreadable is no part."""
-    runs = []
-    for path in Path(out).glob("*/config.yaml"):
+    """Every run below `out`, the oldest first, or of the multirun `group`; what is unreadable is no part and named."""
+    runs, skipped = [], []
+    for path in sorted(Path(out).glob("*/config.yaml")):
         try:
-            runs.append(read(path.parent))
-        except UserError:
-            if group is None:
-                raise
+            run = read(path.parent)
+            if not can_be_shown(run.config, run.result is not None):
+                raise UserError(f"{run.folder} is not the folder of a run: its config.yaml is of another program.")
+            runs.append(run)
+        except UserError as error:
+            skipped.append(error)
+    if skipped:
+        rest = f", and {len(skipped) - 1} more" * (len(skipped) > 1)
+        print(f"skipped    {str(skipped[0]).rstrip('.')}{rest}.", file=sys.stderr, flush=True)
     chosen = [run for run in runs if group is None or run.config.get("group") == group]
     return sorted(chosen, key=lambda run: (str(run.config.get("created")), run.id))
 
@@ -238,51 +280,21 @@ def write_atomically(path: Path, text: str) -> None:
         raise cannot_write(path, error) from None
 
 
-def cannot_write(path: Path, error: OSError, more: str = "") -> UserError:
-    """A full disk, a quota, a folder that has become read-only."""
-    return UserError(f"Cannot write {path}: {error.strerror or error}{more}.")
-
-
 def _new_folder(out: Path, now: datetime, config: Mapping[str, Any]) -> Path:
-    name = f"{now:%Y%m%d-%H%M%S}-{config['algo']['name']}-{config['dataset']['name']}-s{config['seed']}"
     make_folder(out)
-    while True:
-        folder = out / f"{name}-{secrets.token_hex(2)}"
-        try:
-            folder.mkdir()
-            return folder
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise UserError(f"Cannot write to the output folder {out} (key out): {error.strerror}.") from None
+    name = f"{now:%Y%m%d-%H%M%S}-{config['algo']['name']}-{config['dataset']['name']}-s{config['seed']}"
+    try:
+        return new_folder(out, name)
+    except OSError as error:
+        raise _no_output(out, error) from None
 
 
 def make_folder(out: Path) -> None:
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"Cannot write to the output folder {out} (key out): {error.strerror}.") from None
+        raise _no_output(out, error) from None
 
 
-def _lock(folder: Path) -> TextIO:
-    try:
-        file = (folder / "config.yaml").open("r+", encoding="utf-8")
-    except OSError as error:
-        raise cannot_write(folder / "config.yaml", error) from None
-    for _ in range(10):  # a reader that looks at the status holds the lock for an instant
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return file
-        except OSError:
-            time.sleep(0.02)
-    file.close()
-    raise UserError(f"{folder} is being written by another process: the run has not ended.")
-
-
-def _is_locked(folder: Path) -> bool:
-    with (folder / "config.yaml").open(encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return True
-    return False
+def _no_output(out: Path, error: OSError) -> UserError:
+    return UserError(f"Cannot write to the output folder {out} (key out): {error.strerror}.")

@@ -7,7 +7,6 @@ import math
 import os
 import signal
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -16,9 +15,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from bench.errors import Diverged
-from bench.metrics import MB, rounds_to_target
+from bench.metrics import MB
 from bench.output import facts, tracking
-from bench.output.metrics_csv import Row
+from bench.output.outcome import outcome
 from bench.output.progress import Progress, duration, roughly
 from bench.output.result import RunResult
 from bench.output.timeline import Log
@@ -26,7 +25,7 @@ from bench.prepare import forecast
 from bench.prepare.allocator import rare_collections
 from bench.prepare.assemble import Parts, build
 from bench.prepare.resources import peak_memory
-from bench.record import COLUMNS, TIMES, Record
+from bench.record import Record
 
 if TYPE_CHECKING:  # Lightning takes seven seconds, and assembling may still refuse the config
     from bench.federation import Federation, Values
@@ -61,7 +60,7 @@ def run(
         return record.folder
 
     try:
-        parts = build(config, folder)
+        parts = build(config, folder, resume)
         record = record or Record.create(parts.config)
         on_record(record.folder)
         print(_assembled(parts), flush=True)
@@ -71,8 +70,9 @@ def run(
         parts.prerun.discard()
     except KeyboardInterrupt:
         if record is not None:
-            rounds = len(record.rows)
-            print(f"Stopped after round {rounds}. To go on: python bench.py resume={record.folder}", flush=True)
+            rounds, kept = len(record.rows), record.checkpointed
+            but = "" if kept == rounds else f", of which {kept} are kept" if kept else ", without a checkpoint"
+            print(f"Stopped after round {rounds}{but}. To go on: {record.resume}", flush=True)
         raise
     finally:
         if parts is not None:
@@ -210,39 +210,12 @@ def _stop_signals(federation: Federation) -> Iterator[None]:
 
 
 def _result(parts: Parts, record: Record, expected: dict[str, float]) -> RunResult:
-    config, rows = parts.config, record.rows
-    last: Mapping[str, Any] = rows[-1] if rows else defaultdict(lambda: math.nan)  # diverged in its first round
-    accuracy = [row["test_accuracy"] for row in rows]
-    reached = rounds_to_target(accuracy, config["target"])
-    common = {*COLUMNS, *TIMES, "version", "gradient_evaluations", "dropped"}
+    config = parts.config
     return RunResult(
         id=record.folder.name,
-        group=config.get("group"),
-        algo=config["algo"]["name"],
-        dataset=config["dataset"]["name"],
-        partition=config["partition"]["name"],
-        protocol=config["protocol"],
-        scale=config["scale"],
-        seed=config["seed"],
-        rounds=len(rows),
-        aggregations=last["version"],
-        final_accuracy=last["test_accuracy"],
-        best_accuracy=max((value for value in accuracy if not math.isnan(value)), default=None),
-        final_loss=last["test_loss"],
-        target=config["target"],
-        rounds_to_target=reached,
-        seconds_per_round=_training(rows) / max(len(rows), 1),
-        aggregate_seconds_per_round=math.fsum(row["aggregate_seconds"] for row in rows) / max(len(rows), 1),
-        seconds_to_target=None if reached is None else _training(rows[:reached]),
-        wall_seconds=last["wall_seconds"],
-        virtual_seconds=last["virtual_seconds"],
-        upload_bytes=last["bytes_up"],
-        download_bytes=last["bytes_down"],
-        peer_bytes=last["bytes_peer"],
-        gradient_evaluations=last["gradient_evaluations"],
+        **outcome(config, record.rows),
         prerun=parts.prerun.cost,
         peak_memory_bytes=peak_memory(),
-        report={name: value for name, value in last.items() if name not in common},
         data=parts.data,
         model=parts.model,
         engine=parts.loop.engine.name,
@@ -253,11 +226,6 @@ def _result(parts: Parts, record: Record, expected: dict[str, float]) -> RunResu
         forecast=expected,
         **facts.surroundings(),
     )
-
-
-def _training(rows: list[Row]) -> float:
-    """Seconds of local training and aggregation; evaluation is not in them."""
-    return math.fsum(row["train_seconds"] for row in rows)
 
 
 def _last_lines(result: RunResult, folder: Path) -> str:

@@ -10,6 +10,7 @@ import yaml  # type: ignore[import-untyped]
 
 from bench.errors import UserError
 from bench.output.keys import dotted
+from bench.output.outcome import gaps
 from bench.record import Run, read, read_all
 from leaderboards import results
 from leaderboards.apart import answers
@@ -66,6 +67,10 @@ def refuse(run: Run) -> None:
         raise UserError(f"{where} has {len(run.rows)} rows in metrics.csv, its result {run.result.rounds}.")
     if run.result.seed != config["seed"] or run.result.algo != config["algo"]["name"]:
         raise UserError(f"{where} has a config.yaml and a result.json of different runs.")
+    for name, recorded, expected in gaps(run):
+        raise UserError(
+            f"{where} has {name} {recorded} in result.json, but {expected} by metrics.csv and config.yaml: run again."
+        )
 
 
 def planned(run: Run, configs: Mapping[Overrides, Mapping[str, Any]]) -> list[Planned]:

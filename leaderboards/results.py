@@ -8,15 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from bench.errors import UserError
-from bench.metrics import MB
-from bench.output import versions
+from bench.metrics import MB, rounds_to_target
+from bench.output import digests, versions
 from bench.output.result import RunResult
 from bench.record import EXTRA, Run, write_atomically
 
@@ -125,7 +125,10 @@ def write(run: CommittedRun, folder: Path) -> None:
     columns = ",\n".join(f"    {json.dumps(key)}: {values}" for key, values in short.items())
     lines.append(f'  "rows": {{\n{columns}\n  }}')
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / f"{run.name}.json", "{\n" + ",\n".join(lines) + "\n}\n")
+    file, text = f"{run.name}.json", "{\n" + ",\n".join(lines) + "\n}\n"
+    sums = digests.read_list(folder) | {file: digests.of(text)}  # of the others as they were added, not as they are
+    write_atomically(folder / file, text)
+    write_atomically(folder / digests.LIST, digests.listing(sums))
 
 
 def read(path: Path) -> CommittedRun:
@@ -141,18 +144,50 @@ def read(path: Path) -> CommittedRun:
         run = CommittedRun(**data, config=config, engine=engine, result=result, plan=plan)
         right = name_of(config)
         lengths = {len(run.rows[name]) for name in COLUMNS}
-    except (KeyError, TypeError, AttributeError) as error:
+        wrong = [(name, recorded, value) for name, recorded, value in _of_rows(run) if _digits(recorded) != value]
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, UserError):
+            raise
         raise UserError(f"{path} does not hold a result ({error}); python -m leaderboards add writes it.") from None
     if path.stem != right or run.name != right:
         raise UserError(f"{path} should be named {right}.json, after its config: it was edited or renamed.")
     if lengths != {result.rounds}:
         raise UserError(f"{path} has columns of {sorted(lengths)} rounds, its result {result.rounds}.")
+    for name, recorded, value in wrong:
+        raise UserError(f"{path} says {name} {recorded}, its rows {value}: it was edited.")
     return run
 
 
+def _of_rows(run: CommittedRun) -> Iterator[tuple[str, float | None, float | None]]:
+    """What a result says, and what its rows say of the same."""
+    last = {name: values[-1] if values else None for name, values in run.rows.items()}
+    known = (value for value in run.rows["test_accuracy"] if value is not None)
+    told = {
+        "final_accuracy": None if run.result.diverged else last["test_accuracy"],
+        "best_accuracy": max(known, default=None),
+        "rounds_to_target": rounds_to_target(run.column("test_accuracy"), run.result.target),
+        "virtual_seconds": last["virtual_seconds"],
+        "upload_bytes": last["bytes_up"],
+        "download_bytes": last["bytes_down"],
+        "peer_bytes": last["bytes_peer"],
+    }
+    return ((name, getattr(run.result, name), value) for name, value in told.items())
+
+
 def load(folder: Path = FOLDER) -> tuple[CommittedRun, ...]:
-    """Every result in the folder, by name."""
-    return tuple(read(path) for path in sorted(folder.glob("*.json")))
+    """Every result in the folder, by name: those that its SHA256SUMS lists, as they were when they were added."""
+    found = tuple(read(path) for path in sorted(folder.glob("*.json")))
+    check(folder)
+    return found
+
+
+def check(folder: Path = FOLDER) -> None:
+    """Refuses a folder in which a result was edited, removed or slipped in."""
+    names = (path.name for path in folder.iterdir() if path.name != digests.LIST) if folder.exists() else ()
+    try:
+        digests.check(folder, names)
+    except UserError as error:
+        raise UserError(f"{str(error).rstrip('.')}; git checkout {folder} restores what was committed.") from None
 
 
 @cache
@@ -170,3 +205,7 @@ def _short(value: float) -> float | None:
     if isinstance(value, int):
         return value
     return None if math.isnan(value) else float(f"{value:.7g}")
+
+
+def _digits(value: float | None) -> float | None:
+    return None if value is None else _short(value)

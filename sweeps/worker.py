@@ -70,7 +70,7 @@ Execute = Callable[[TrialTask], RunResult]  # a benchmark, or whatever is to be 
 
 def benchmark(task: TrialTask) -> RunResult:
     """One run in this process; an earlier attempt whose record is here goes on where it stopped."""
-    from bench.prepare import compose, plugins
+    from bench.prepare import compose, own_files, plugins, registry
     from bench.run import run
 
     words, folder = task.claimed.words, task.claimed.record
@@ -85,6 +85,8 @@ def benchmark(task: TrialTask) -> RunResult:
         if earlier is not None and earlier.result is not None:
             return earlier.result
         if earlier is not None and earlier.status == "interrupted":
+            with registry.borrowed():
+                own_files.arguments(words)  # the code that they name, and no other, may run again
             return run(earlier.config, resume=earlier.folder, on_record=begin, on_round=task.on_round)
         config = compose.config([*words, f"out={task.out}"])
         plugins.require(config["dataset"])

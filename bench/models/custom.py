@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
-from bench import own_code
+from bench import own_code, trust
 from bench.errors import UserError, unknown
 from bench.learning.batches import Batch
 
@@ -144,7 +144,7 @@ def _class(target: str | None) -> tuple[type, type]:
     if not target or "." not in target:
         given = f"not {target}" if target else "so it needs model.target"
         raise UserError(f"model=custom is a class of your own, {given}: model.target=./file.py:Class or package.Class.")
-    found = own_code.split(target)
+    found = trust.split(target)
     if found and not found[1]:
         module = own_code.load_file(found[0])
         mine = [c for c in vars(module).values() if _base(c) and c.__module__ == module.__name__]

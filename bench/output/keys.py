@@ -15,3 +15,12 @@ def dotted(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield prefix[:-1], value
         elif key != "_target_":
             yield f"{prefix}{key}", value
+
+
+def can_be_shown(config: Mapping[str, Any], finished: bool) -> bool:
+    """Whether a config has what tables and frames take from it; one of another program's has not."""
+    groups = ("algo", "dataset", *(("partition", "model") if finished else ()))
+    keys = {"created", "seed", *(("protocol", "scale", "rounds", "clients", "cohort") if finished else ())}
+    nodes = [config.get(group) for group in groups]
+    named = all(isinstance(node, dict) and isinstance(node.get("name"), str) for node in nodes)
+    return named and keys <= config.keys() and isinstance(config["seed"], int)

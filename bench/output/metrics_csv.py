@@ -32,7 +32,7 @@ def read(path: Path) -> list[Row]:
         complete = text[: text.rfind("\n") + 1]  # a killed run may have left half a line
         names, *lines = csv.reader(io.StringIO(complete), strict=True) if complete else [[]]
         return [dict(zip(names, map(_cell, cells), strict=True)) for cells in lines]
-    except (ValueError, csv.Error) as error:
+    except (OSError, ValueError, csv.Error) as error:
         raise UserError(f"{path} is damaged: {error}.") from None
 
 

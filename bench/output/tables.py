@@ -16,6 +16,7 @@ from bench.record import Run
 # keys that do not make another experiment: who, where, when, how often something is written
 IGNORED = {
     *("seed", "out", "logger", "group", "command", "created", "git_revision", "checkpoint_seconds", "protocol"),
+    "fingerprints",
 }
 Setting = tuple[tuple[str, str], ...]
 

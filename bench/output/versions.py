@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.errors import UserError
 
-FORMAT = 2
+FORMAT = 3  # 3: digests of files, checkpoints and configs (bench/output/digests.py), fingerprints of data and own code
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.base import Algorithm, Fed
-from bench import models
+from bench import models, trust
 from bench.engine import choose
 from bench.engine.head import HeadFit
 from bench.engine.pool import Spread, ThisProcess, Trains, Workers
@@ -26,7 +26,7 @@ from bench.learning.evaluate import Evaluate
 from bench.learning.flat import Layout, trainable
 from bench.learning.services import LayerOutputs
 from bench.models.custom import try_out
-from bench.prepare import budget, count, plugins
+from bench.prepare import budget, count, fingerprints, plugins
 from bench.prepare.allocator import keep_memory
 from bench.prepare.prerun import Prerun
 from bench.prepare.registry import create
@@ -124,16 +124,24 @@ class WorkerSetup:
         return WorkerService(engine, fed, evaluate), why, facts
 
 
-def build(config: Mapping[str, Any], folder: Callable[[Mapping[str, Any]], Path] | None = None) -> Parts:
-    """`folder` makes or names the run's own, should something large have to be kept there."""
+def build(
+    config: Mapping[str, Any],
+    folder: Callable[[Mapping[str, Any]], Path] | None = None,
+    begun: Path | None = None,
+) -> Parts:
+    """`folder` makes or names the run's own, should something large have to be kept there; `begun` is that of a run
+    that goes on, which it does with the data and code it began with only."""
     setup = WorkerSetup.load(config)
     if notice := plugins.same(setup.clients):
         print(f"note       {notice}", flush=True)
+    prints = fingerprints.found(config, setup.loaded)
+    if begun is not None:
+        fingerprints.refuse_changes(begun, config, prints)
     samples = [len(client) for client in setup.clients]
     memory = budget.check(config, setup.loaded, samples, setup.device)
     service, why, facts = setup.service(config)
     named = {**config["engine"], "name": service.engine.name}
-    config = {**config, "engine": named, "engine_why": config.get("engine_why") or why}
+    config = {**config, "engine": named, "engine_why": config.get("engine_why") or why, "fingerprints": prints}
     kept = partial(folder, config) if folder else None
     module, layout, fed = service.engine.module, service.engine.layout, service.fed
     devices = Devices(config["clients"], config["seed"], config["sampling"], Population(**config["devices"]))
@@ -162,7 +170,7 @@ def build(config: Mapping[str, Any], folder: Callable[[Mapping[str, Any]], Path]
         loop=loop,
         evaluate=Figures(loop, service.evaluate, workers, stream(config["seed"], "watched")),
         memory=memory,
-        data=setup.facts(config["dataset"]["name"], len(service.evaluate.y)),
+        data=setup.facts(config["dataset"]["name"], len(service.evaluate.y)) | {"sha256": prints["data"]},
         model=facts,
     )
 
@@ -187,6 +195,8 @@ def _start(config: Mapping[str, Any], service: WorkerService, number: int) -> Wo
 
 def remote_service(config: Mapping[str, Any]) -> WorkerService:
     """On another machine, which is sent nothing but the config."""
+    for target in trust.targets(config).values():
+        trust.name(target)  # as on the command line that sent it
     create(config["algo"])  # a class in a file of the user's is known from here on
     return WorkerSetup.load(config).service(config)[0]
 

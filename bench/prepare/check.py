@@ -16,6 +16,7 @@ from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from bench import trust
 from bench.errors import UserError, first_line, unknown
 from bench.prepare import registry
 from bench.prepare.config import DEFAULTS, GROUPS, KEYS, SCHEMAS, Keys
@@ -108,7 +109,7 @@ def resumable(run: Run) -> None:
         raise UserError(f"{run.folder} is finished already; its result is in {run.folder / 'result.json'}.")
     if run.status == "running":
         raise UserError(f"{run.folder} is being written by another process: the run has not ended.")
-    recorded(run)
+    recorded(run, f"python bench.py resume={run.folder}")
 
 
 def agrees(run: Run, given: Mapping[str, Any], keys: Iterable[str]) -> None:
@@ -127,8 +128,9 @@ def agrees(run: Run, given: Mapping[str, Any], keys: Iterable[str]) -> None:
                 raise UserError(f"{run.folder} was run with {name}={kept}, not {value}: to resume, leave {key} out.")
 
 
-def recorded(run: Run) -> None:
-    """Refuses a config.yaml that another program or version wrote, or that was edited into something impossible."""
+def recorded(run: Run, command: str) -> None:
+    """Refuses a config.yaml that another program or version wrote, that was edited into something impossible, or that
+    would run code which `command` does not name."""
     path = run.folder / "config.yaml"
     keys = [key for key in KEYS if key != "resume"]
     _same_names(path, [*GROUPS, *keys], run.config.keys() - EXTRA)
@@ -136,6 +138,11 @@ def recorded(run: Run) -> None:
         node = run.config[group]
         if not isinstance(node, dict) or not isinstance(node.get("name"), str):
             raise UserError(f"{path} is not of this version: {group} has no name in it.")
+    if foreign := [target for target in trust.targets(run.config).values() if not trust.is_named(target)]:
+        raise UserError(
+            f"{path} would run code that is not fedbench's own ({', '.join(foreign)}): if you trust it, name it, as in "
+            f"{command}{trust.words(run.config)}."
+        )
     for group in SCHEMAS:
         if (name := run.config[group]["name"]) in names_of(group):
             found = (f"{group}.{key}" for key in run.config[group] if key != "name")
@@ -161,6 +168,8 @@ def _made(group: str, node: Mapping[str, Any]) -> Any:
     """The dataclass of a node whose numbers are finite and within the bounds that its fields declare."""
     try:
         made = registry.create(node)
+        if not issubclass(type(made), registry.BASES[group]):
+            raise UserError(f"{node['_target_']} is no {GROUPS[group]}")
     except (TypeError, ValueError) as error:
         raise UserError(f"{str(error).rstrip('.')}.") from None
     hints = get_type_hints(type(made))

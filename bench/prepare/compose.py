@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
@@ -23,6 +23,7 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from bench import trust
 from bench.errors import UserError, first_line
 from bench.prepare import check, own_files, registry
 from bench.prepare.config import DEFAULTS, GROUPS, SCHEMAS, Keys, in_words, open_twin
@@ -174,6 +175,9 @@ def _resolved(given: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
 def _kept(given: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
     """The config of the run to resume, which the command line must not contradict."""
     run = read(Path(given["resume"]))
+    named = {key for key in keys & registry.BASES.keys() if trust.split(given[key]["_target_"])}
+    same = {key for key in named if given[key]["name"] == run.config[key]["name"]}  # others are refused below
+    run = replace(run, config=run.config | {k: own_files.taken(run.config[k], k, given[k]["name"]) for k in same})
     check.resumable(run)
     check.writable(run.folder, "resume")
     check.agrees(run, given, keys - {"resume"} - ANYWHERE)

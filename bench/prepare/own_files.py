@@ -10,13 +10,14 @@ from typing import Any
 
 from omegaconf.errors import OmegaConfBaseException
 
-from bench import own_code
+from bench import own_code, trust
 from bench.errors import UserError, unknown
 from bench.prepare import registry
 from bench.prepare.config import GROUPS, KEYS
 from bench.prepare.resolve import fields_of, names_of
 
 _PATH = re.compile(r"[^,()\[\]'\"]+\.py(?::\w+)?(?=$|[\s,)\]'\"])")  # also within a,b and choice(a,b)
+_DOTTED = re.compile(r"[\w.]+")  # package.Class, likewise
 _SAFE = re.compile(r"[\w./:+@%*-]+")
 _NEEDED = {"algo": (), "dataset": ("title", "defaults", "load", "available"), "partition": ("deal",)}
 
@@ -31,6 +32,8 @@ def _argument(text: str) -> str:
     if equals and key in registry.BASES:
         return f"{key}={_PATH.sub(lambda found: register(key, found[0]), value)}"
     if equals and key == "model.target":
+        for name in _DOTTED.findall(value):
+            trust.name(name)
         quoted = "'" in value or '"' in value
         return f"{key}={_PATH.sub(lambda found: _absolute(found[0], quoted), value)}"
     return text
@@ -38,18 +41,45 @@ def _argument(text: str) -> str:
 
 def _absolute(text: str, quoted: bool) -> str:
     """So that a record can be resumed from another folder."""
-    found = own_code.split(text)
+    found = trust.split(text)
     assert found is not None
     path, name = found
+    trust.name(str(path))
     full = f"{path}:{name}" if name else str(path)
     return full if quoted or _SAFE.fullmatch(full) else "'" + full.replace("'", r"\'") + "'"
 
 
+def named(config: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
+    """A recorded config with the files that these words of a command name in place of those it names."""
+    for word in words:
+        key, _, value = word.partition("=")
+        found = trust.split(value)
+        if key in registry.BASES and found:
+            name = register(key, value)
+            config = config | {key: taken(config[key], key, name)}
+        elif key == "model.target" and config["model"].get("name") == "custom":
+            trust.name(value)
+            own = str(found[0]) + f":{found[1]}" * bool(found[1]) if found else value
+            config = config | {"model": config["model"] | {"target": own}}
+        elif word != "model=custom":
+            allowed = ", ".join(f"{group}=./file.py" for group in registry.BASES)
+            raise UserError(f"'{word}' names no code that this record could run: {allowed} or model.target=... may.")
+    return config
+
+
+def taken(node: Mapping[str, Any], group: str, name: str) -> dict[str, Any]:
+    """A recorded node with the class of this name, which may lie elsewhere by now."""
+    if node["name"] != name:
+        raise UserError(f"The record was run with {group}={node['name']}, not {name}.")
+    return {**node, "_target_": own_code.target(registry.classes(group)[name])}
+
+
 def register(group: str, text: str) -> str:
     """Makes the class that ./file.py or ./file.py:Name means an option of its group; returns the option's name."""
-    found = own_code.split(text)
+    found = trust.split(text)
     assert found is not None
     path, wanted = found
+    trust.name(str(path))
     module, base = own_code.load_file(path), registry.BASES[group]
     mine = {
         cls.__name__: cls

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import time
 import zlib
 from collections.abc import Callable, Mapping
@@ -16,9 +15,10 @@ import torch
 
 from algorithms.base import Algorithm
 from algorithms.views import Trace
-from bench.errors import UserError
+from bench.errors import UserError, cannot_write
 from bench.files import replaced
-from bench.record import cannot_write, write_atomically
+from bench.output import digests
+from bench.record import write_atomically
 from bench.simulation.loop import FederatedLoop
 
 DATA, FACTS = "prerun.bin", "prerun.json"
@@ -84,7 +84,7 @@ class Prerun:
                     found = {**shape, **_write(loop, file)}
             except OSError as error:
                 raise cannot_write(data, error) from None
-            write_atomically(facts, json.dumps(found, indent=2) + "\n")
+            write_atomically(facts, digests.json_text(found))
         self._data, self.cost = data, found["cost"]
         self._rows = np.memmap(data, dtype, "r").reshape(-1, numbers)
 
@@ -109,7 +109,7 @@ def _write(loop: FederatedLoop, file: BinaryIO) -> dict[str, Any]:
 def _kept(data: Path, facts: Path, shape: Mapping[str, Any]) -> dict[str, Any] | None:
     """What an earlier part of this run left, if it is whole: else it is made anew, which gives the same."""
     try:
-        found = json.loads(facts.read_text(encoding="utf-8"))
+        found = digests.from_json(facts.read_text(encoding="utf-8"))
         same = all(found[name] == value for name, value in shape.items())
         whole = same and data.stat().st_size == found["cost"]["disk_bytes"]
         if whole and _crc(data) == found["crc32"]:

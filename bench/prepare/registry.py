@@ -15,7 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from hydra.core.config_store import ConfigStore
 
 from algorithms.base import Algorithm
-from bench import own_code
+from bench import own_code, trust
 from bench.errors import UserError, unknown
 from datamodules.base import Dataset
 from datamodules.partition import Partition
@@ -112,13 +112,13 @@ def _discover() -> None:
 
 
 def _load(name: str) -> Any:
-    if own_code.split(name):
-        return own_code.load(name)
-    module, _, attribute = name.rpartition(".")
-    try:
-        return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError):
-        raise UserError(f"There is no {name} in this version of fedbench.") from None
+    """An option of any group: fedbench's own, one that was registered, or one in a file that was named."""
+    _discover()
+    known = (cls for group in _classes.values() for cls in group.values() if own_code.target(cls) == name)
+    cls = own_code.load(name) if trust.split(name) else next(known, None)
+    if not inspect.isclass(cls) or not is_option(cls):
+        raise UserError(f"There is no {name} in this version of fedbench.")
+    return cls
 
 
 def is_option(cls: type, group: str | None = None) -> bool:

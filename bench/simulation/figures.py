@@ -70,3 +70,10 @@ class Figures:
         ]
         found: list[float] = torch.cat([part.clone() for part in self.workers.map("personal", calls)]).mean(0).tolist()
         return found
+
+
+def after_round(figures: Figures, every: int) -> dict[str, float | None]:
+    """Every so many rounds and after the last one; None: not evaluated."""
+    if figures.loop.finished or figures.loop.round % every == 0:
+        return {**figures(figures.loop.finished)}
+    return dict.fromkeys(figures.names)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import own_code
+from bench import own_code, trust
 from bench.errors import UserError
 
 SOURCE = """class Mine:
@@ -24,6 +24,7 @@ SOURCE = """class Mine:
 def mine(tmp_path: Path) -> object:
     path = tmp_path / "mine.py"
     path.write_text(SOURCE)
+    trust.name(str(path))
     return own_code.load(f"{path}:Mine")()
 
 

@@ -169,3 +169,12 @@ def test_an_output_folder_that_cannot_be_made_is_a_users_error(tmp_path):
 def test_the_record_does_not_import_torch():
     code = "import sys, bench.record, bench.metrics; sys.exit('torch' in sys.modules or 'scipy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_only_what_a_checkpoint_holds_is_said_to_be_kept(tmp_path):
+    record = Record.create(config(tmp_path))
+    for number in range(1, 4):
+        record.append(row(number))
+    assert "there is no checkpoint yet" in record.how_to_go_on() and "starts over" in record.how_to_go_on()
+    record.checkpointed = 2
+    assert "; 2 rounds are kept, " in record.how_to_go_on() and "goes on" in record.how_to_go_on()

@@ -4,6 +4,7 @@ import csv
 import hashlib
 import pickle
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -79,6 +80,19 @@ def test_published_pickles_are_read_only_when_they_are_the_originals(here):
     with pytest.raises(DataError, match="not the original file"):
         CIFAR100().load()
     assert not (here / "executed").exists()
+
+
+def test_a_pickle_runs_nothing_even_with_the_right_md5(here, monkeypatch):
+    folder = here / "cifar-100-python"
+    folder.mkdir()
+    content = b"cos\nsystem\n(S'touch executed'\ntR."
+    for name in ("train", "test"):
+        (folder / name).write_bytes(content)
+    digest = hashlib.md5(content).hexdigest()
+    monkeypatch.setattr(CIFAR100, "md5", ({"train": digest}, {"test": digest}))
+    with pytest.raises(DataError, match=r"names os\.system, which is no array"):
+        CIFAR100().load()
+    assert not Path("executed").exists()
 
 
 def test_gtsrb_leaves_out_what_is_marked_valid(here):

@@ -8,16 +8,26 @@ import yaml
 
 from bench.federation import checkpoint_path
 from bench.main import command
+from bench.output import digests
 from bench.record import Record, read
+
+
+def sign(path, content):
+    """As if the program had written it."""
+    path.write_text(digests.signed(yaml.safe_dump({k: v for k, v in content.items() if k != "sha256"})))
 
 
 def edit(**changes):
     def damage(run):
         content = yaml.safe_load((run / "config.yaml").read_text()) | changes
         content = {key: value for key, value in content.items() if key not in changes or value is not None}
-        (run / "config.yaml").write_text(yaml.safe_dump(content))
+        sign(run / "config.yaml", content)
 
     return damage
+
+
+def replace(name, old, new):
+    return lambda run: (run / name).write_text((run / name).read_text().replace(old, new, 1))
 
 
 def without(group, *keys):
@@ -25,7 +35,7 @@ def without(group, *keys):
         content = yaml.safe_load((run / "config.yaml").read_text())
         for key in keys:
             del content[group][key]
-        (run / "config.yaml").write_text(yaml.safe_dump(content))
+        sign(run / "config.yaml", content)
 
     return damage
 
@@ -65,6 +75,13 @@ DAMAGES = {
         edit(algo={"name": "fedprox", "_target_": "algorithms.fedprox.FedProx", "nu": 1.0}),
         ["Unknown field", "nu"],
     ),
+    "another rate": (replace("config.yaml", "lr: 0.1", "lr: 0.3"), ["config.yaml is not as it was written", "SHA-256"]),
+    "another rate, signed": (edit(lr=0.3), ["config.yaml is not as it was written", "start a new run"]),
+    "another seed, signed": (edit(seed=1), ["config.yaml is not as it was written"]),
+    "another accuracy": (replace("metrics.csv", ",0.", ",0.1"), ["metrics.csv is not as it was written", CKPT]),
+    "another job": (replace("timeline.csv", "1,", "2,"), ["timeline.csv is not as it was written", CKPT]),
+    "no jobs": (lambda run: (run / "timeline.csv").unlink(), ["timeline.csv is not as it was written"]),
+    "no checksum": (lambda run: cut(CKPT, 1 - 1 / (run / CKPT).stat().st_size)(run), ["its checksum is missing"]),
     "a text for a number": (edit(rounds="ten"), ["does not describe a run of this version", "ten"]),
     "an impossible number": (edit(lr=-1.0), ["lr=-1.0 is not possible"]),
     "an impossible field": (
@@ -138,5 +155,5 @@ def test_a_field_of_the_resumed_runs_own_method_is_compared_with_it(runs, refuse
     path = runs / "stopped" / "config.yaml"
     config = yaml.safe_load(path.read_text())
     config["algo"] = {"name": "fedprox", "_target_": "algorithms.fedprox.FedProx", "mu": 0.01}
-    path.write_text(yaml.safe_dump(config))
+    sign(path, config)
     refused(["resume=runs/stopped", "algo.mu=3"], ["runs/stopped was run with algo.mu=0.01", "leave algo.mu out"])

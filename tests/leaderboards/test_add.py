@@ -13,7 +13,8 @@ import yaml
 
 from bench import record
 from bench.errors import UserError
-from bench.output import versions
+from bench.output import digests, versions
+from bench.output.outcome import outcome
 from bench.output.result import RunResult
 from bench.output.versions import Added, Renamed
 from bench.prepare import compose
@@ -36,17 +37,17 @@ def finished(tmp_path, monkeypatch):
     def make(*overrides, group=None, **changes):
         config = compose.config([*overrides, f"out={tmp_path / 'runs'}"]) | {"group": group}
         writer = Record.create(config)
-        columns = ("virtual_seconds", "wall_seconds", "train_loss", "test_loss", "train_seconds")
+        columns = ("virtual_seconds", "wall_seconds", "train_loss", "test_loss", "train_seconds", "aggregate_seconds")
         for t in (1, 2, 3):
             row = {"round": t, "test_accuracy": None if t == 2 else 0.25 * t, "bytes_up": 10 * t, "bytes_down": 20 * t}
-            writer.append(row | {"bytes_peer": 0} | dict.fromkeys(columns, t / 3))
-        outcome = {
-            **{"id": writer.folder.name, "algo": config["algo"]["name"], "seed": config["seed"], "rounds": 3},
-            **{"final_accuracy": 0.75, "best_accuracy": 0.75, "target": config["target"], "rounds_to_target": 3},
+            whole = {"bytes_peer": 0, "version": t, "gradient_evaluations": 5 * t}
+            writer.append(row | whole | dict.fromkeys(columns, t / 3))
+        result = {
+            **{"id": writer.folder.name, **outcome(config, writer.rows)},
             **{"data": {"source": "Debian dataset-fashion-mnist", "classes": 10}, "weights_sha256": "w"},
-            **{"git_revision": REVISION, "scale": config["scale"]},
+            **{"git_revision": REVISION},
         }
-        writer.finish(RunResult(**outcome | changes))
+        writer.finish(RunResult(**result | changes))
         writer.close()
         return writer.folder
 
@@ -55,7 +56,10 @@ def finished(tmp_path, monkeypatch):
 
 def rewrite(folder, **changes):
     path = folder / "config.yaml"
-    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | changes))
+    content = yaml.safe_load(path.read_text()) | changes
+    del content["sha256"]
+    path.write_text(digests.signed(yaml.safe_dump(content)))
+    (folder / digests.LIST).write_text(digests.listing(digests.sums(folder, record.FILES)))
 
 
 def test_a_run_of_a_plan_becomes_a_small_file_named_by_its_config(finished, tmp_path):
@@ -89,13 +93,13 @@ def test_committed_results_have_the_names_that_their_commands_get_today():
 def test_a_key_that_comes_later_changes_no_name_unless_it_is_set(finished, tmp_path, monkeypatch):
     [(kept, _)] = add([finished(*TABLE_V)], tmp_path / "results")
     later = (
-        Added(3, "devices.jitter", 0.0),
-        Added(3, "server.rule", None),
-        Added(3, "privacy.name", "none"),
-        Renamed(3, "weighting", "uniform", "equal"),
+        Added(4, "devices.jitter", 0.0),
+        Added(4, "server.rule", None),
+        Added(4, "privacy.name", "none"),
+        Renamed(4, "weighting", "uniform", "equal"),
     )
     monkeypatch.setattr(versions, "CONFIG", (*versions.CONFIG, *later))
-    monkeypatch.setattr(versions, "FORMAT", 3)
+    monkeypatch.setattr(versions, "FORMAT", 4)
     [read] = results.load(tmp_path / "results")
     assert read.config["devices"]["jitter"] == 0.0 and read.config["weighting"] == "equal"
     assert results.name_of(read.config) == read.name == kept.name
@@ -159,6 +163,12 @@ def test_a_run_of_no_plan_is_refused(finished, tmp_path):
         ({"data": {}}, "synthetic data"),
         ({"rounds": 4}, "3 rows in metrics.csv"),
         ({"seed": 7}, "different runs"),
+        ({"final_accuracy": 0.9999}, "has final_accuracy 0.9999 in result.json, but 0.75 by metrics.csv"),
+        ({"best_accuracy": 0.76}, "has best_accuracy 0.76"),
+        ({"rounds_to_target": 1}, "has rounds_to_target 1 in result.json, but 3"),
+        ({"seconds_per_round": 0.001}, "has seconds_per_round"),
+        ({"upload_bytes": 1}, "has upload_bytes 1 in result.json, but 30"),
+        ({"scale": "cpu"}, "has scale cpu in result.json, but paper"),
     ],
 )
 def test_what_may_not_last_is_refused(finished, changes, reason):
@@ -212,6 +222,12 @@ def test_an_edited_or_renamed_result_is_noticed(finished, tmp_path):
         results.load(tmp_path / "results")
     path.write_text(text.replace("[0.25,null,0.75]", "[0.25,0.75]"))
     with pytest.raises(UserError, match="columns of"):
+        results.load(tmp_path / "results")
+    path.write_text(text.replace('"rounds_to_target": 3', '"rounds_to_target": 1'))
+    with pytest.raises(UserError, match="says rounds_to_target 1, its rows 3"):
+        results.load(tmp_path / "results")
+    path.write_text(text.replace('"weights_sha256": "w"', '"weights_sha256": "v"'))
+    with pytest.raises(UserError, match=f"{result.name}.json is not as it was written"):
         results.load(tmp_path / "results")
     path.write_text(text[:-20])
     with pytest.raises(UserError, match="not readable JSON"):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bench import own_code
+from bench import own_code, trust
 from bench.errors import UserError
 from bench.main import command
 from bench.prepare import compose, own_files, registry
@@ -149,6 +149,7 @@ def test_resume_with_the_same_file_is_no_contradiction_with_another_it_is(
 
 def test_the_text_of_a_file_is_executed_once_and_anew_after_a_change(tmp_path: Path) -> None:
     path = tmp_path / "half.py"
+    trust.name(str(path))
     assert own_code.load_file(path) is own_code.load_file(path)
     before = own_code.load(f"{path}:Half")
     path.write_text(ALGO.replace("0.5", "0.75"))
