@@ -25,6 +25,7 @@ from sweeps.pictures import draw
 from sweeps.plan import GOALS
 from sweeps.queue import JOB, RESULT, QueueState, TrialQueue
 from sweeps.search import SearchQueue
+from sweeps.stale import stale
 from sweeps.worker import Options
 
 POLL_SECONDS = 2.0
@@ -52,7 +53,10 @@ class Drive:
         make_folder(self.folder)
         first = self.queue.state()
         failed = f", {first.failed} failed" if first.failed else ""
-        print(f"{self.queue.sweep.title}: {first.total} runs, {first.finished} finished{failed} before", flush=True)
+        older = stale(self.queue).text()
+        print(
+            f"{self.queue.sweep.title}: {first.total} runs, {first.finished} finished{failed} before{older}", flush=True
+        )
         if first.open:
             print(f"storage    {self.queue.storage.address.shown}\nlogs       {self.folder}/worker-*.log", flush=True)
             for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs start with SIGINT ignored

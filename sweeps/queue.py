@@ -19,7 +19,8 @@ from sweeps.plan import GOALS, Sweep, pairs, texts_by_key
 from sweeps.storage import Storage
 
 BLOCK = 20  # Optuna's cost per enqueued trial grows with the number that wait
-JOB, RECORD, RESULT, ERROR = "job", "record", "result", "error"  # user attributes of a trial
+JOB, RECORD, RESULT, ERROR, CODE = "job", "record", "result", "error", "code"  # user attributes of a trial
+ASIDE = "set_aside"  # of a study: the numbers of trials that count no more
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 
@@ -99,8 +100,16 @@ class TrialQueue(ABC):
         """Puts what failed back into the queue, if nothing else takes its place; returns how many."""
         return 0
 
+    def set_aside(self, numbers: Collection[int]) -> None:
+        """These finished trials count no more: their jobs run again."""
+        raise UserError("--rerun is for grids; a search starts afresh with another --storage.")
+
     def trials(self) -> list[FrozenTrial]:
-        return [trial for study in self.studies for trial in study.get_trials(deepcopy=False)]
+        return [trial for study in self.studies for trial in counted(study)]
+
+    def finished(self) -> list[FrozenTrial]:
+        """Those with a result."""
+        return [trial for trial in self.trials() if trial.state == TrialState.COMPLETE and JOB in trial.user_attrs]
 
 
 class GridQueue(TrialQueue):
@@ -175,6 +184,16 @@ class GridQueue(TrialQueue):
 
         return self.storage.exclusively(retry)
 
+    def finished(self) -> list[FrozenTrial]:
+        jobs = set(map(shlex.join, self.sweep.jobs))
+        return [trial for trial in super().finished() if trial.user_attrs[JOB] in jobs]
+
+    def set_aside(self, numbers: Collection[int]) -> None:
+        def note() -> None:
+            self.study.set_user_attr(ASIDE, sorted({*self.study.user_attrs.get(ASIDE, []), *numbers}))
+
+        self.storage.exclusively(note)
+
     def state(self) -> QueueState:
         states = list(self._states().values())
         done = [bool(seen & {TrialState.COMPLETE, TrialState.PRUNED}) for seen in states]
@@ -188,6 +207,17 @@ class GridQueue(TrialQueue):
             if (job := trial.user_attrs.get(JOB)) in states:
                 states[job].add(trial.state)
         return states
+
+
+def counted(study: optuna.Study) -> list[FrozenTrial]:
+    """Without those that were set aside."""
+    aside = set(study.user_attrs.get(ASIDE, []))
+    return [trial for trial in study.get_trials(deepcopy=False) if trial.number not in aside]
+
+
+def words_of(trial: FrozenTrial) -> tuple[str, ...]:
+    """What the database says that it ran: to be read, never to be run."""
+    return tuple(shlex.split(trial.user_attrs[JOB]))
 
 
 def _begun(study: optuna.Study) -> int:

@@ -22,9 +22,10 @@ from bench.errors import Diverged, guarded, of_machine
 from bench.output.result import RunResult
 from bench.record import Run, read
 from sweeps.patience import DatabaseAway
-from sweeps.plan import command, find
-from sweeps.queue import ERROR, RECORD, RESULT, ClaimedTrial, GridQueue, TrialQueue, value
+from sweeps.plan import command, find, pairs
+from sweeps.queue import CODE, ERROR, RECORD, RESULT, ClaimedTrial, GridQueue, TrialQueue, value
 from sweeps.search import SearchQueue
+from sweeps.stale import code_of
 from sweeps.storage import Storage, StorageAddress
 
 POLL_SECONDS = 2.0
@@ -134,6 +135,7 @@ class TrialWorker:
     def _run(self, claimed: ClaimedTrial) -> None:
         print(f"\n--- trial {claimed.trial.number}: {command(claimed.words)}", flush=True)
         state, result, attributes = TrialState.FAIL, None, dict[str, Any]()
+        code = code_of(pairs(claimed.words)["algo"])
         try:
             with self.queue.storage.heartbeat(claimed.trial):
                 self.busy = True
@@ -142,7 +144,7 @@ class TrialWorker:
                 finally:
                     self.busy = False
             state = TrialState.COMPLETE
-            attributes = {RESULT: result.to_dict()}  # a record may lie on another machine
+            attributes = {RESULT: result.to_dict(), CODE: code}  # a record may lie on another machine
         except KeyboardInterrupt:
             self.stopping, state = True, TrialState.WAITING
         except optuna.TrialPruned:
