@@ -28,7 +28,7 @@ def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runs:
     monkeypatch.setitem(
         sys.modules,
         "bench.run",
-        SimpleNamespace(run=lambda config, resume=None, smaller=None: calls.append((config, resume))),
+        SimpleNamespace(run=lambda config, resume=None, **more: calls.append((config, resume))),
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FEDBENCH_GROUP", raising=False)
@@ -38,7 +38,7 @@ def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runs:
 def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException, when: Callable[[dict[str, Any]], bool]) -> Runs:
     calls: Runs = []
 
-    def run(config: dict[str, Any], resume: Path | None = None, smaller: object = None) -> None:
+    def run(config: dict[str, Any], resume: Path | None = None, **more: object) -> None:
         calls.append((config, resume))
         if when(config):
             raise error
