@@ -89,6 +89,8 @@ def _complete(words: Sequence[str]) -> int:
 def _multirun(runs: Sequence[ComposedRun], typed: str) -> int:
     """One run after the other, whatever becomes of the one before; what a stopped start of it has done is kept."""
     code = 0
+    if sentence := _unpaired(runs):
+        print(sentence, flush=True)
     with multirun.opened(runs, typed, os.environ.get(GROUP)) as opened:
         if opened.earlier:
             print(f"Going on with {opened.group}: {opened.finished} of {len(runs)} runs are finished.", flush=True)
@@ -105,6 +107,22 @@ def _multirun(runs: Sequence[ComposedRun], typed: str) -> int:
                 raise
     summary(Path(runs[0].config["out"]), opened.group)
     return code
+
+
+def _unpaired(runs: Sequence[ComposedRun]) -> str | None:
+    """Runs on one data set under different protocols differ in more than their words: said before they are run."""
+    for dataset in dict.fromkeys(run.config["dataset"]["name"] for run in runs):
+        methods: dict[str, list[str]] = {}
+        for run in runs:
+            if run.config["dataset"]["name"] == dataset and "protocol" not in run.keys:
+                methods.setdefault(run.config["protocol"], []).append(run.config["algo"]["name"])
+        if len(methods) > 1:
+            which = "; ".join(f"{name}: {', '.join(dict.fromkeys(algos))}" for name, algos in methods.items())
+            return (
+                f"note: these runs on {dataset} have different protocols ({which}), so that they differ in more than "
+                f"the words typed; protocol={next(iter(methods))} or another for all makes them comparable."
+            )
+    return None
 
 
 def _one_of_many(composed: ComposedRun, typed: str, opened: Multirun, number: int) -> int:
