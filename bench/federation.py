@@ -18,7 +18,6 @@ import datamodules._torchvision  # noqa: F401  # before Lightning
 import pytorch_lightning as pl
 import torch
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment
-from pytorch_lightning.loggers import Logger
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from bench.errors import UserError, cannot_write, first_line
@@ -89,8 +88,6 @@ class Federation(pl.LightningModule):
         self.record.append(values)
         with self._writing(self.timeline.path):
             self.timeline.append(loop.round, loop.ended)
-        if self.logger is not None:
-            self.logger.log_metrics({name: value for name, value in values.items() if value is not None})
         optimizer = self.optimizers()
         assert isinstance(optimizer, pl.core.optimizer.LightningOptimizer)
         optimizer.step()
@@ -237,13 +234,13 @@ def checkpoint_path(folder: Path) -> Path:
     return folder / "checkpoints" / "last.ckpt"
 
 
-def trainer(folder: Path, logger: Logger | None) -> pl.Trainer:
+def trainer(folder: Path) -> pl.Trainer:
     """A Trainer that only drives rounds: the loop says when to stop, the engine where to compute."""
     return pl.Trainer(
         max_epochs=-1,
         accelerator="cpu",
         devices=1,
-        logger=logger or False,
+        logger=False,
         default_root_dir=folder,
         enable_checkpointing=False,
         enable_progress_bar=False,

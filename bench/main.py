@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shlex
 import sys
-import time
 import traceback
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 import hydra
 from omegaconf import OmegaConf
 
+from bench import multirun
 from bench.errors import Parser, UserError, guarded, misused, of_machine, refuse
+from bench.multirun import Multirun
 from bench.prepare import compose, help, own_files, plugins, registry
 from bench.prepare.compose import ComposedRun
 from bench.prepare.resolve import describe
@@ -87,17 +87,57 @@ def _complete(words: Sequence[str]) -> int:
 
 
 def _multirun(runs: Sequence[ComposedRun], typed: str) -> int:
-    """One run after the other, whatever becomes of the one before."""
-    group = os.environ.get(GROUP) or f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+    """One run after the other, whatever becomes of the one before; what a stopped start of it has done is kept."""
     code = 0
-    for number, composed in enumerate(runs, start=1):
-        print(f"\n--- job {number} of {len(runs)}: {' '.join(composed.words)}", flush=True)
-        code = max(code, job(composed, typed, group))
-    summary(Path(runs[0].config["out"]), group)
+    if sentence := _unpaired(runs):
+        print(sentence, flush=True)
+    with multirun.opened(runs, typed, os.environ.get(GROUP)) as opened:
+        if opened.earlier:
+            print(f"Going on with {opened.group}: {opened.finished} of {len(runs)} runs are finished.", flush=True)
+        for number, composed in enumerate(runs, start=1):
+            print(f"\n--- job {number} of {len(runs)}: {' '.join(composed.words)}", flush=True)
+            earlier = opened.earlier.get(number)
+            if earlier is not None and earlier.result is not None:
+                print(f"finished before: {earlier.folder}", flush=True)
+                continue
+            try:
+                code = max(code, _one_of_many(composed, typed, opened, number))
+            except KeyboardInterrupt:
+                print(f"Stopped in job {number} of {len(runs)}. To go on with all of them: {typed}", flush=True)
+                raise
+    summary(Path(runs[0].config["out"]), opened.group)
     return code
 
 
-def job(composed: ComposedRun, typed: str, group: str | None) -> int:
+def _unpaired(runs: Sequence[ComposedRun]) -> str | None:
+    """Runs on one data set under different protocols differ in more than their words: said before they are run."""
+    for dataset in dict.fromkeys(run.config["dataset"]["name"] for run in runs):
+        methods: dict[str, list[str]] = {}
+        for run in runs:
+            if run.config["dataset"]["name"] == dataset and "protocol" not in run.keys:
+                methods.setdefault(run.config["protocol"], []).append(run.config["algo"]["name"])
+        if len(methods) > 1:
+            which = "; ".join(f"{name}: {', '.join(dict.fromkeys(algos))}" for name, algos in methods.items())
+            return (
+                f"note: these runs on {dataset} have different protocols ({which}), so that they differ in more than "
+                f"the words typed; protocol={next(iter(methods))} or another for all makes them comparable."
+            )
+    return None
+
+
+def _one_of_many(composed: ComposedRun, typed: str, opened: Multirun, number: int) -> int:
+    earlier = opened.earlier.get(number)
+    if earlier is not None:
+        try:
+            composed = compose.plan([f"resume={earlier.folder}"], multirun=False)[0]
+        except UserError as error:
+            return refuse(error)
+    return job(composed, typed, opened.group, lambda folder: opened.begun(number, folder))
+
+
+def job(
+    composed: ComposedRun, typed: str, group: str | None, on_record: Callable[[Path], None] = lambda folder: None
+) -> int:
     """One run, and its exit code; `typed` and `group` are for its record."""
     try:
         print("\n".join(describe(composed.config)), flush=True)
@@ -105,9 +145,10 @@ def job(composed: ComposedRun, typed: str, group: str | None) -> int:
         from bench.run import run
 
         if composed.resume is not None:
-            run(composed.config, resume=composed.resume)
+            run(composed.config, resume=composed.resume, on_record=on_record)
         else:
-            run(composed.config | {"group": group, "command": typed}, smaller=lambda: composed.smaller)
+            config = composed.config | {"group": group, "command": typed}
+            run(config, smaller=lambda: composed.smaller, on_record=on_record)
     except BrokenPipeError:
         raise
     except Exception as error:

@@ -21,6 +21,7 @@ from bench.output.outcome import outcome
 from bench.output.progress import Progress, duration, roughly
 from bench.output.result import RunResult
 from bench.output.timeline import Log
+from bench.output.tracking import Tracker
 from bench.prepare import forecast
 from bench.prepare.allocator import rare_collections
 from bench.prepare.assemble import Parts, build
@@ -52,7 +53,7 @@ def run(
     gc.collect()  # an earlier run of this process: its data hangs in cycles that Python would leave for long
     tracking.check(config["logger"])
     record = Record.reopen(resume) if resume else None
-    logger, result, parts = None, None, None
+    tracker, result, parts = Tracker(None), None, None
 
     def folder(chosen: Mapping[str, Any]) -> Path:
         nonlocal record
@@ -65,8 +66,8 @@ def run(
         on_record(record.folder)
         print(_assembled(parts), flush=True)
         expected = _forecast(parts, record, smaller)
-        logger = tracking.start(parts.config, record.folder)
-        result, asked_to_stop = _to_the_end(parts, record, logger, expected, on_round)
+        tracker = tracking.start(parts.config, record.folder)
+        result, asked_to_stop = _to_the_end(parts, record, tracker, expected, on_round)
         parts.prerun.discard()
     except KeyboardInterrupt:
         if record is not None:
@@ -77,7 +78,7 @@ def run(
     finally:
         if parts is not None:
             parts.workers.close()
-        tracking.finish(logger, result)
+        tracker.finish(result)
         if record is not None:
             record.close()
     print(_last_lines(result, record.folder), flush=True)
@@ -102,12 +103,12 @@ def _assembled(parts: Parts) -> str:
 
 
 def _to_the_end(
-    parts: Parts, record: Record, logger: Any, expected: dict[str, float], on_round: OnRound
+    parts: Parts, record: Record, tracker: Tracker, expected: dict[str, float], on_round: OnRound
 ) -> tuple[RunResult, bool]:
     """Trains and keeps the result, that of a run which diverged, too; also whether it was told to stop meanwhile."""
     try:
         with rare_collections():
-            asked_to_stop = _fit(parts, record, logger, on_round)
+            asked_to_stop = _fit(parts, record, tracker, on_round)
     except Diverged as error:
         so_far = _result(parts, record, expected)
         record.finish(replace(so_far, final_accuracy=None, diverged=error.facts))
@@ -143,7 +144,7 @@ def _shorter(smaller: Mapping[str, Any]) -> float:
         parts.workers.close()
 
 
-def _fit(parts: Parts, record: Record, logger: Any, on_round: OnRound) -> bool:
+def _fit(parts: Parts, record: Record, tracker: Tracker, on_round: OnRound) -> bool:
     """Trains to the end; returns whether a signal asked to stop while the last round was at work."""
     from bench.federation import Federation, checkpoint_path, quiet, trainer
 
@@ -158,6 +159,7 @@ def _fit(parts: Parts, record: Record, logger: Any, on_round: OnRound) -> bool:
         progress.begin(done(record.rows[-1] if record.rows else {}))
 
     def after(row: Values) -> None:
+        tracker.log(row)
         progress.update(f"round {loop.round}/{rounds}", done(row), row["test_accuracy"])
         on_round(loop.round, row["test_accuracy"])
 
@@ -177,7 +179,7 @@ def _fit(parts: Parts, record: Record, logger: Any, on_round: OnRound) -> bool:
         Log(record.folder).truncate(0)
     try:
         with quiet(), _stop_signals(federation):
-            trainer(record.folder, logger).fit(federation, ckpt_path=checkpoint if resumable else None)
+            trainer(record.folder).fit(federation, ckpt_path=checkpoint if resumable else None)
     except SystemExit:  # how Lightning ends after a signal
         if not federation.interrupted:
             raise

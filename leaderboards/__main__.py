@@ -48,7 +48,10 @@ def _parser() -> Parser:
     command.add_argument("claim", help="the name of a claim, as `claims` lists it")
     add = verb("add", "keep finished runs as committed results")
     add.add_argument(
-        "run", nargs="+", type=Path, help="the folder of a finished run, runs/<id>, or one that holds runs"
+        "run",
+        nargs="+",
+        type=Path,
+        help="the folder of a finished run, runs/<id>, one that holds runs, or a sweep's, runs/<sweep>",
     )
     build = verb("build", "write the tables and the static site")
     where = Path("build/leaderboard")
@@ -58,7 +61,9 @@ def _parser() -> Parser:
     wandb.add_argument("--project", required=True, help="the project there; it is made if there is none")
     verb("audit", "where the papers contradict themselves, as a Markdown table")
     check = verb("check", "have claims, verdicts or pinned trajectories moved? (CI runs this)")
-    check.add_argument("--update", action="store_true", help="make what is now the new expectation")
+    check.add_argument(
+        "--update", nargs="*", metavar="METHOD", help="make what is now the new expectation, or that of these methods"
+    )
     check.add_argument("--data", action="store_true", help="short runs on real Fashion-MNIST instead (three minutes)")
     return parser
 
@@ -109,13 +114,18 @@ def _command(args: Namespace) -> None:
     print(recipe(find(args.claim)).text())
 
 
-def _add(args: Namespace) -> None:
-    from leaderboards.add import add
+def _add(args: Namespace) -> int:
+    from leaderboards.add import add_what_may
 
-    for result, new in add(args.run):
+    added, refused = add_what_may(args.run)
+    for result, new in added:
         cells = sorted({f"{p.sweep} {p.method} ({p.setting}), scale {p.scale}" for p in result.plan})
         print(f"{'added' if new else 'there already'}  results/{result.name}.json  {result.label}: {'; '.join(cells)}")
-    print("To judge the claims by them: python -m leaderboards check --update")
+    if added:
+        print("To judge the claims by them: python -m leaderboards check --update", flush=True)
+    if refused:
+        print(f"\nNot added, {len(refused)} of {len(refused) + len(added)}:", *refused, sep="\n", file=sys.stderr)
+    return 0 if not refused else 1 if added else 2
 
 
 def _build(args: Namespace) -> None:
@@ -137,11 +147,16 @@ def _audit(args: Namespace) -> None:
 
 
 def _check(args: Namespace) -> int:
+    update, names = args.update is not None, args.update or []
     if args.data:
-        from leaderboards.regression import check as run_check
-    else:
-        from leaderboards.check import check as run_check
-    return run_check(args.update)
+        from leaderboards import regression
+
+        if names:
+            raise UserError("check --data has claims, not methods: --update takes no names there.")
+        return regression.check(update)
+    from leaderboards.check import check, pin
+
+    return pin(names) if names else check(update)
 
 
 VERBS: dict[str, Callable[[Namespace], int | None]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import yaml  # type: ignore[import-untyped]
 from bench.errors import UserError
 from bench.output.keys import dotted
 from bench.output.outcome import gaps
-from bench.record import Run, read, read_all
+from bench.record import Run, read
 from leaderboards import results
 from leaderboards.apart import answers
 from leaderboards.plans import SweepRun, every
@@ -24,7 +25,7 @@ _known: dict[Overrides, dict[str, Any]] = {}  # each takes Hydra a quarter of a 
 
 def add(folders: Sequence[Path], to: Path = results.FOLDER) -> list[tuple[CommittedRun, bool]]:
     """The results made of these runs, and whether each is new; nothing is written unless all of them may."""
-    runs = [run for folder in folders for run in _runs(folder)]
+    runs = [read(folder) for folder in folders]
     for run in runs:
         refuse(run)
     configs = _resolved({overrides for run in runs for overrides in _questions(run)})
@@ -39,11 +40,40 @@ def add(folders: Sequence[Path], to: Path = results.FOLDER) -> list[tuple[Commit
     return [(result, result.name not in kept) for result in found]
 
 
-def _runs(folder: Path) -> list[Run]:
-    """A run, or every finished one in a folder of runs."""
-    if not (folder / "config.yaml").exists() and (found := read_all(folder)):
-        return [run for run in found if run.result is not None]
-    return [read(folder)]
+def add_what_may(folders: Sequence[Path], *to: Path) -> tuple[list[tuple[CommittedRun, bool]], list[str]]:
+    """The same run by run: what was added, and why each of the others was not. One run alone is refused."""
+    names = list(dict.fromkeys(name for folder in folders for name in _folders(folder)))
+    if len(names) == 1:
+        return add(names, *to), []
+    added, refused, runs = list[tuple[CommittedRun, bool]](), list[str](), list[Run]()
+    for name in names:
+        try:
+            run = read(name)
+            refuse(run)
+            runs.append(run)
+        except UserError as error:
+            refused.append(str(error))
+    _resolved({overrides for run in runs for overrides in _questions(run)})  # all at once, they take seconds
+    for run in runs:
+        try:
+            added += add([run.folder], *to)
+        except UserError as error:
+            refused.append(str(error))
+    return added, list(dict.fromkeys(refused))
+
+
+def _folders(folder: Path) -> list[Path]:
+    """A run, or those in a folder of runs, or those of a sweep by the table in its folder."""
+    if (folder / "config.yaml").exists():
+        return [folder]
+    if found := sorted(path.parent for path in folder.glob("*/config.yaml")):
+        return found
+    try:
+        with (folder / "results.csv").open(newline="", encoding="utf-8") as file:
+            ids = [row["id"] for row in csv.DictReader(file)]
+    except (OSError, KeyError, UnicodeDecodeError):
+        return [folder]
+    return [folder.parent / Path(name).name for name in ids] or [folder]
 
 
 def refuse(run: Run) -> None:

@@ -25,11 +25,12 @@ COMMON = (
     *("dataset=digits", "rounds=5", "epochs=3", "batch_size=20", "seed=0", "devices.rho=0.5"),
     *("engine.device=cpu", "logger=none", "protocol=none"),  # a paper may cover digits
 )
+ALL = "algo=glob(*)"
 # one multirun each; without `algo` it is the default algorithm
 PLANS: dict[str, tuple[str, ...]] = {
-    "plain": ("algo=glob(*)",),
+    "plain": (ALL,),
     "with_replacement": (
-        *("algo=glob(*)", "sampling=with_replacement", "weighting=uniform", "momentum=0.5"),
+        *(ALL, "sampling=with_replacement", "weighting=uniform", "momentum=0.5"),
         *("devices=simulation", "devices.loss=0.1"),
     ),
     "semi_async": ("concurrency=20", "buffer=4"),
@@ -79,27 +80,32 @@ def load(path: Path) -> Runs:
 
 
 def save(path: Path, runs: Runs) -> None:
-    """One quantity a line, so that a diff shows what moved; an algorithm that is gone loses its file."""
+    """One quantity a line, so that a diff shows what moved."""
     for algo, plans in runs.items():
         blocks = []
         for plan, trajectory in plans.items():
             lines = ",\n".join(f'    "{name}": {json.dumps(values)}' for name, values in trajectory.items())
             blocks.append(f'  "{plan}": {{\n{lines}\n  }}')
         write_atomically(path / f"{algo}.json", "{\n" + ",\n".join(blocks) + "\n}\n")
-    for file in path.glob("*.json"):
-        if file.stem not in runs:
-            file.unlink()
 
 
-def run_now(root: Path = ROOT) -> Runs:
-    """Every plan through the real command, at once."""
-    with ThreadPoolExecutor(len(PLANS)) as pool:
-        done = pool.map(lambda keys: multirun((*keys, *COMMON), ("FEDBENCH_", "WANDB_"), root), PLANS.values())
+def run_now(root: Path = ROOT, names: Sequence[str] = ()) -> Runs:
+    """Every plan through the real command, at once; of these algorithms only, if there are names."""
+    plans = PLANS if not names else _plans_of(names, load(folder(root)))
+    with ThreadPoolExecutor(len(plans)) as pool:
+        done = pool.map(lambda keys: multirun((*keys, *COMMON), ("FEDBENCH_", "WANDB_"), root), plans.values())
         found: Runs = {}
-        for plan, runs in zip(PLANS, done, strict=True):
+        for plan, runs in zip(plans, done, strict=True):
             for run in runs:
                 found.setdefault(run.config["algo"]["name"], {})[plan] = trajectory(run)
     return dict(sorted(found.items()))
+
+
+def _plans_of(names: Sequence[str], pinned: Runs) -> dict[str, tuple[str, ...]]:
+    """The plans of all algorithms, cut down to these, and the others that one of them is pinned by."""
+    chosen = {plan: tuple(f"algo={','.join(names)}" if key == ALL else key for key in PLANS[plan]) for plan in PLANS}
+    theirs = {plan for name in names for plan in pinned.get(name, {})}
+    return {plan: keys for plan, keys in chosen.items() if keys != PLANS[plan] or plan in theirs}
 
 
 def multirun(keys: Sequence[str], hidden: tuple[str, ...], root: Path) -> list[Run]:

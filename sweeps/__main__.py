@@ -6,6 +6,7 @@ import math
 import sys
 from argparse import Namespace
 from pathlib import Path
+from tempfile import gettempdir
 from textwrap import fill
 from typing import TYPE_CHECKING
 
@@ -55,10 +56,29 @@ def _verb() -> int:
     name, *words = named
     keys, sampler = _sampler(words)
     sweep = find(name, keys)
+    _understood(sweep, keys)
     if verb == "run" and args.dry_run:
         print("\n".join(sweep.commands))
         return 0
     return _act(verb, _options(name, keys, sampler, args), args)
+
+
+def _understood(sweep: Sweep, keys: list[str]) -> None:
+    """Refuses keys that no method of the sweep can be run with."""
+    if not any(key.partition("=")[0] not in (*NARROWING, "seed") for key in keys):
+        return
+    from bench.prepare import compose
+
+    first = {run.method: run for run in reversed(sweep.runs)}.values()
+    reason = None
+    for run in first:
+        try:
+            compose.config([*run.words(sweep.seeds[0]), f"out={gettempdir()}"])
+            return
+        except UserError as error:
+            reason = error
+    assert reason is not None
+    raise reason
 
 
 def _parser() -> Parser:
@@ -86,6 +106,7 @@ def _parser() -> Parser:
     add("--grace", type=int, default=120, metavar="S", help="a worker silent for so long counts as dead (default 120)")
     add("--trials", type=int, default=20, metavar="N", help="sampler=tpe: trials of every method (default 20)")
     add("--retry-failed", action="store_true", help="run what failed once more")
+    add("--rerun", action="store_true", help="run again what was finished by other code of its method than is here now")
     add("--port", type=int, default=8080, help="dashboard: where it listens (default 8080)")
     return parser
 
@@ -109,10 +130,13 @@ def _options(name: str, keys: list[str], sampler: str, args: Namespace) -> Optio
 
 def _act(verb: str, options: Options, args: Namespace) -> int:
     from sweeps.drive import Drive, show, slug
+    from sweeps.stale import stale
 
     queue = options.queue()
     if verb == "results":
         show(queue, Path(args.out) / slug(queue))
+        if older := stale(queue).text():
+            print(f"{queue.state().finished} finished{older}")
         return 0
     if verb == "dashboard":
         from sweeps.dashboard import serve
@@ -120,6 +144,8 @@ def _act(verb: str, options: Options, args: Namespace) -> int:
         return serve(queue, args.port)
     if args.retry_failed:
         queue.retry_failed()
+    if args.rerun:
+        queue.set_aside(stale(queue).trials)
     return Drive(options, args.workers, queue).run()
 
 

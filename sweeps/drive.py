@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -24,6 +25,7 @@ from sweeps.pictures import draw
 from sweeps.plan import GOALS
 from sweeps.queue import JOB, RESULT, QueueState, TrialQueue
 from sweeps.search import SearchQueue
+from sweeps.stale import stale
 from sweeps.worker import Options
 
 POLL_SECONDS = 2.0
@@ -51,9 +53,12 @@ class Drive:
         make_folder(self.folder)
         first = self.queue.state()
         failed = f", {first.failed} failed" if first.failed else ""
-        print(f"{self.queue.sweep.title}: {first.total} runs, {first.finished} finished{failed} before", flush=True)
+        older = stale(self.queue).text()
+        print(
+            f"{self.queue.sweep.title}: {first.total} runs, {first.finished} finished{failed} before{older}", flush=True
+        )
         if first.open:
-            print(f"storage    {self.options.storage}\nlogs       {self.folder}/worker-*.log", flush=True)
+            print(f"storage    {self.queue.storage.address.shown}\nlogs       {self.folder}/worker-*.log", flush=True)
             for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background jobs start with SIGINT ignored
                 signal.signal(number, _interrupt)
             try:
@@ -70,7 +75,14 @@ class Drive:
     @property
     def command(self) -> str:
         given = [*self.options.keys, *(["sampler=tpe"] if self.options.sampler == "tpe" else [])]
-        more = ["--storage", self.options.storage, "--out", self.options.out, "--workers", str(self.workers)]
+        more = [
+            "--storage",
+            self.queue.storage.address.shown,
+            "--out",
+            self.options.out,
+            "--workers",
+            str(self.workers),
+        ]
         return shlex.join(["python", "-m", "sweeps", self.options.name, *given, *more])
 
     def _start(self) -> None:
@@ -79,17 +91,43 @@ class Drive:
         for number in range(self.workers):
             path = self.folder / f"worker-{time.strftime('%Y%m%d-%H%M%S')}-{number}.log"
             with path.open("wb") as log:
-                command = [sys.executable, "-m", "sweeps.worker", self.options.dumped()]
                 # a session of its own: Ctrl-C on the terminal reaches it through us, once
-                self.processes.append(
-                    subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=env, start_new_session=True)
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "sweeps.worker"],
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env=env,
+                    start_new_session=True,
                 )
+            self.processes.append(process)
+            assert process.stdin is not None
+            with process.stdin as pipe:
+                pipe.write(self.options.dumped().encode())
 
     def _wait(self, first: QueueState) -> None:
+        stopped: Counter[int] = Counter()  # looks in a row at which a worker was
         while any(process.poll() is None for process in self.processes):
             self._say(first)
             time.sleep(POLL_SECONDS)
+            pids = [process.pid for process in self.processes if process.poll() is None and _is_stopped(process.pid)]
+            stopped = Counter({pid: stopped[pid] + 1 for pid in pids})
+            self._end_stopped(stopped)
         self._say(first, last=True)
+
+    def _end_stopped(self, stopped: Counter[int]) -> None:
+        """A worker that was stopped (SIGSTOP) is missed by the others after --grace; then it is of no use any more."""
+        for process in self.processes:
+            seconds = stopped[process.pid] * POLL_SECONDS
+            if stopped[process.pid] == 1:
+                print(
+                    f"warning: worker {process.pid} was stopped: unless it goes on (kill -CONT {process.pid}) within "
+                    f"{self.options.grace} s, it is ended and its run begins again from its checkpoint.",
+                    file=sys.stderr,
+                    flush=True,
+                )
+            elif seconds > self.options.grace:
+                process.kill()
 
     def _stop(self) -> None:
         """The first Ctrl-C lets every worker finish its round, the second stops them at once."""
@@ -180,6 +218,13 @@ def slug(queue: TrialQueue) -> str:
     """A folder's name for the sweep, unique for its title."""
     plain = re.sub(r"[^A-Za-z0-9=.,-]+", "-", queue.title)
     return plain if len(plain) <= 100 else f"{plain[:90]}-{hashlib.sha256(queue.title.encode()).hexdigest()[:8]}"
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
+    except OSError:  # gone, or no Linux
+        return False
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:

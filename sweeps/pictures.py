@@ -13,6 +13,7 @@ from optuna.trial import TrialState
 
 from bench.output.pictures import pyplot
 from bench.record import make_folder
+from sweeps.queue import counted
 
 
 def draw(study: optuna.Study, folder: Path, prefix: str = "") -> list[Path]:
@@ -47,7 +48,7 @@ def draw(study: optuna.Study, folder: Path, prefix: str = "") -> list[Path]:
 def _plain(study: optuna.Study) -> optuna.Study:
     """A copy in memory of the trials that have a number: never reached, and diverged, cannot be drawn."""
     copy = optuna.create_study(direction=study.direction, study_name=study.study_name)
-    done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    done = [trial for trial in counted(study) if trial.state == TrialState.COMPLETE]
     copy.add_trials([t for t in done if t.value is not None and math.isfinite(t.value)])
     return copy
 

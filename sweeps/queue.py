@@ -19,7 +19,8 @@ from sweeps.plan import GOALS, Sweep, pairs, texts_by_key
 from sweeps.storage import Storage
 
 BLOCK = 20  # Optuna's cost per enqueued trial grows with the number that wait
-JOB, RECORD, RESULT, ERROR = "job", "record", "result", "error"  # user attributes of a trial
+JOB, RECORD, RESULT, ERROR, CODE = "job", "record", "result", "error", "code"  # user attributes of a trial
+ASIDE = "set_aside"  # of a study: the numbers of trials that count no more
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 
@@ -69,14 +70,14 @@ class TrialQueue(ABC):
 
         From the study that is furthest behind, so that what is unfinished is even.
         """
-        with self.storage.exclusive():
-            self.storage.retry_stale(self.studies)
-            for study in sorted(self.studies, key=_begun):
-                trial = self.storage.ask(study)
-                if trial is None and self._enqueue(study):
-                    trial = self.storage.ask(study)
-                if trial is not None:
-                    return ClaimedTrial(trial, self._words(trial))
+        return self.storage.exclusively(self._claim)
+
+    def _claim(self) -> ClaimedTrial | None:
+        self.storage.retry_stale(self.studies)
+        for study in sorted(self.studies, key=_begun):
+            while (trial := self.storage.ask(study)) is not None or self._enqueue(study):
+                if trial is not None and (words := self._words(trial)) is not None:
+                    return ClaimedTrial(trial, words)
         return None
 
     @abstractmethod
@@ -84,8 +85,8 @@ class TrialQueue(ABC):
         """Adds trials to a study in which none waits; False: there are no more."""
 
     @abstractmethod
-    def _words(self, trial: optuna.Trial) -> tuple[str, ...]:
-        """What the trial is to run."""
+    def _words(self, trial: optuna.Trial) -> tuple[str, ...] | None:
+        """What the trial is to run; None: it is none of ours, and has failed."""
 
     @abstractmethod
     def state(self) -> QueueState:
@@ -99,8 +100,16 @@ class TrialQueue(ABC):
         """Puts what failed back into the queue, if nothing else takes its place; returns how many."""
         return 0
 
+    def set_aside(self, numbers: Collection[int]) -> None:
+        """These finished trials count no more: their jobs run again."""
+        raise UserError("--rerun is for grids; a search starts afresh with another --storage.")
+
     def trials(self) -> list[FrozenTrial]:
-        return [trial for study in self.studies for trial in study.get_trials(deepcopy=False)]
+        return [trial for study in self.studies for trial in counted(study)]
+
+    def finished(self) -> list[FrozenTrial]:
+        """Those with a result."""
+        return [trial for trial in self.trials() if trial.state == TrialState.COMPLETE and JOB in trial.user_attrs]
 
 
 class GridQueue(TrialQueue):
@@ -109,21 +118,30 @@ class GridQueue(TrialQueue):
     def __init__(self, sweep: Sweep, storage: Storage) -> None:
         super().__init__(sweep, storage)
         self.goal = sweep.goal
-        with storage.exclusive():
-            self.study = optuna.create_study(
-                study_name=self.title,
-                storage=storage.optuna,
-                direction=GOALS[sweep.goal],
-                load_if_exists=True,
-                sampler=optuna.samplers.RandomSampler(seed=0),
-            )
-            if not self.study.user_attrs:
-                self.study.set_user_attr("source", sweep.source)
-                self.study.set_user_attr("goal", sweep.goal)
+        self.study = storage.exclusively(self._opened)
         self.studies = [self.study]
 
-    def _words(self, trial: optuna.Trial) -> tuple[str, ...]:
-        return tuple(shlex.split(trial.user_attrs[JOB]))
+    def _opened(self) -> optuna.Study:
+        study = optuna.create_study(
+            study_name=self.title,
+            storage=self.storage.optuna,
+            direction=GOALS[self.sweep.goal],
+            load_if_exists=True,
+            sampler=optuna.samplers.RandomSampler(seed=0),
+        )
+        if not study.user_attrs:
+            study.set_user_attr("source", self.sweep.source)
+            study.set_user_attr("goal", self.sweep.goal)
+        return study
+
+    def _words(self, trial: optuna.Trial) -> tuple[str, ...] | None:
+        """By the sweep as it is here: what a database says is compared with it, and never run."""
+        job = trial.user_attrs.get(JOB)
+        words = next((words for words in self.sweep.jobs if shlex.join(words) == job), None)
+        if words is None:
+            trial.set_user_attr(ERROR, "The database has a job that is none of this sweep's.")
+            trial.study.tell(trial, state=TrialState.FAIL)
+        return words
 
     def _enqueue(self, study: optuna.Study) -> bool:
         """The next block of the grid, in its order."""
@@ -157,12 +175,24 @@ class GridQueue(TrialQueue):
         return {key: _distribution(texts) for key, texts in texts_by_key(self.sweep.jobs).items()}
 
     def retry_failed(self) -> int:
-        with self.storage.exclusive():
+        def retry() -> int:
             states = self._states()
             failed = [job for job in self.sweep.jobs if states[shlex.join(job)] == {TrialState.FAIL}]
             for job in failed:
                 self._add(job)
-        return len(failed)
+            return len(failed)
+
+        return self.storage.exclusively(retry)
+
+    def finished(self) -> list[FrozenTrial]:
+        jobs = set(map(shlex.join, self.sweep.jobs))
+        return [trial for trial in super().finished() if trial.user_attrs[JOB] in jobs]
+
+    def set_aside(self, numbers: Collection[int]) -> None:
+        def note() -> None:
+            self.study.set_user_attr(ASIDE, sorted({*self.study.user_attrs.get(ASIDE, []), *numbers}))
+
+        self.storage.exclusively(note)
 
     def state(self) -> QueueState:
         states = list(self._states().values())
@@ -177,6 +207,17 @@ class GridQueue(TrialQueue):
             if (job := trial.user_attrs.get(JOB)) in states:
                 states[job].add(trial.state)
         return states
+
+
+def counted(study: optuna.Study) -> list[FrozenTrial]:
+    """Without those that were set aside."""
+    aside = set(study.user_attrs.get(ASIDE, []))
+    return [trial for trial in study.get_trials(deepcopy=False) if trial.number not in aside]
+
+
+def words_of(trial: FrozenTrial) -> tuple[str, ...]:
+    """What the database says that it ran: to be read, never to be run."""
+    return tuple(shlex.split(trial.user_attrs[JOB]))
 
 
 def _begun(study: optuna.Study) -> int:

@@ -70,8 +70,7 @@ class SearchQueue(TrialQueue):
         for label, runs in sweep.grids.items():
             rate = _rate(tuple(word for word in runs[0].overrides if not word.startswith("algo")))  # the same for all
             self.spaces[f"{self.title}: {' '.join(label)}"] = SearchSpace(label, runs, rate, sweep.seeds[0])
-        with storage.exclusive():
-            self.studies = [self._study(title, space) for title, space in self.spaces.items()]
+        self.studies = storage.exclusively(lambda: [self._study(t, space) for t, space in self.spaces.items()])
 
     @property
     def title(self) -> str:

@@ -20,10 +20,12 @@ from optuna.trial import TrialState
 
 from bench.errors import Diverged, guarded, of_machine
 from bench.output.result import RunResult
-from bench.record import read
-from sweeps.plan import command, find
-from sweeps.queue import ERROR, RECORD, RESULT, ClaimedTrial, GridQueue, TrialQueue, value
+from bench.record import Run, read
+from sweeps.patience import DatabaseAway
+from sweeps.plan import command, find, pairs
+from sweeps.queue import CODE, ERROR, RECORD, RESULT, ClaimedTrial, GridQueue, TrialQueue, value
 from sweeps.search import SearchQueue
+from sweeps.stale import code_of
 from sweeps.storage import Storage, StorageAddress
 
 POLL_SECONDS = 2.0
@@ -41,8 +43,8 @@ class Options:
     sampler: str = "grid"
     trials: int = 20
 
-    def queue(self) -> TrialQueue:
-        sweep, storage = find(self.name, self.keys), Storage(StorageAddress(self.storage, self.grace))
+    def queue(self, patient: bool = False) -> TrialQueue:
+        sweep, storage = find(self.name, self.keys), Storage(StorageAddress(self.storage, self.grace), patient)
         return GridQueue(sweep, storage) if self.sampler == "grid" else SearchQueue(sweep, storage, self.trials)
 
     def dumped(self) -> str:
@@ -73,8 +75,7 @@ def benchmark(task: TrialTask) -> RunResult:
     from bench.prepare import compose, own_files, plugins, registry
     from bench.run import run
 
-    words, folder = task.claimed.words, task.claimed.record
-    earlier = read(folder) if folder is not None and (folder / "config.yaml").exists() else None
+    words, earlier = task.claimed.words, _earlier(task)
     folders: list[Path] = []
 
     def begin(folder: Path) -> None:
@@ -97,12 +98,22 @@ def benchmark(task: TrialTask) -> RunResult:
         return result
 
 
+def _earlier(task: TrialTask) -> Run | None:
+    """The record of an earlier attempt; one that is not this sweep's own, in its folder, is no more than a word of the
+    database."""
+    folder = task.claimed.record
+    if folder is None or folder.resolve().parent != Path(task.out).resolve() or not (folder / "config.yaml").exists():
+        return None
+    found = read(folder)
+    return found if found.config.get("command") == command(task.claimed.words) else None
+
+
 class TrialWorker:
     """Claims trials and runs them; Ctrl-C or SIGTERM puts the one at hand back into the queue."""
 
     def __init__(self, options: Options, execute: Execute = benchmark) -> None:
         self.options, self.execute = options, execute
-        self.queue = options.queue()
+        self.queue = options.queue(patient=True)
         self.stopping = self.busy = False
         self.parent = os.getppid()
 
@@ -120,12 +131,13 @@ class TrialWorker:
 
     def stop(self, signum: int, frame: FrameType | None) -> None:
         self.stopping = True
-        if self.busy:
+        if self.busy or self.queue.storage.patience.waiting:
             raise KeyboardInterrupt
 
     def _run(self, claimed: ClaimedTrial) -> None:
         print(f"\n--- trial {claimed.trial.number}: {command(claimed.words)}", flush=True)
         state, result, attributes = TrialState.FAIL, None, dict[str, Any]()
+        code = code_of(pairs(claimed.words)["algo"])
         try:
             with self.queue.storage.heartbeat(claimed.trial):
                 self.busy = True
@@ -134,11 +146,13 @@ class TrialWorker:
                 finally:
                     self.busy = False
             state = TrialState.COMPLETE
-            attributes = {RESULT: result.to_dict()}  # a record may lie on another machine
+            attributes = {RESULT: result.to_dict(), CODE: code}  # a record may lie on another machine
         except KeyboardInterrupt:
             self.stopping, state = True, TrialState.WAITING
         except optuna.TrialPruned:
             state = TrialState.PRUNED
+        except DatabaseAway:  # the trial comes back when its heartbeat is missed, and the run goes on from its record
+            raise
         except Exception as error:
             attributes = {ERROR: _sentence(error)}
         self._tell(claimed.trial, state, attributes, result)
@@ -175,10 +189,14 @@ def _sentence(error: Exception) -> str:
 
 
 def main() -> int:
-    worker = TrialWorker(Options.loaded(sys.argv[1]))
+    return guarded(_main)
+
+
+def _main() -> int:
+    worker = TrialWorker(Options.loaded(sys.stdin.read()))  # not an argument: it may hold a password
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, worker.stop)
-    return guarded(worker.work)
+    return worker.work()
 
 
 if __name__ == "__main__":

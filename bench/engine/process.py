@@ -9,6 +9,7 @@ import resource
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,12 +17,16 @@ from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from multiprocessing.util import Finalize
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from bench.engine.shared import Arena
 from bench.engine.worker_service import WorkerService, answer
+
+LOOK_SECONDS = 5.0  # how often a process that waits for a worker looks whether it moves
+STILL, GIVEN_UP = 6, 12  # looks in a row that see no movement: a warning, and the end of the worker
 
 
 @dataclass(eq=False)
@@ -31,13 +36,15 @@ class ForkedWorker:
     arena: Arena
     call: int | None = None  # which it works on, or has answered without the answer having been taken
     busy: bool = False
+    moved: str = ""  # the processor time that it had when last looked at
+    still: int = 0  # looks since
 
 
 class Forked:
     """This process and count - 1 others. Has to be made before anything starts threads: a fork copies only the one that
     forks, and the others' locks.
 
-    A worker that dies is not replaced: this process or another does its part again.
+    A worker that dies, or is stopped for a minute, is not replaced: this process or another does its part again.
     """
 
     def __init__(self, service: WorkerService, count: int) -> None:
@@ -93,7 +100,9 @@ class Forked:
 
     def _take(self, todo: list[int], answers: dict[int, Any], patient: bool) -> None:
         """What workers have answered; waits for one if `patient`. `todo` gets back what a dead one was at."""
-        ready = wait([worker.connection for worker in self.workers if worker.busy], None if patient else 0)
+        busy = [worker.connection for worker in self.workers if worker.busy]
+        while not (ready := wait(busy, LOOK_SECONDS if patient else 0)) and patient:
+            self._look()
         for worker in [worker for worker in self.workers if worker.connection in ready]:
             try:
                 data = worker.connection.recv_bytes()
@@ -108,6 +117,24 @@ class Forked:
                 if error is not None:
                     raise error
                 answers[worker.call] = answer
+
+    def _look(self) -> None:
+        """A worker that uses no processor time does not compute: it was stopped, or hangs. Looks are counted, not
+        seconds, since this process may have been stopped as well."""
+        for worker in self.workers:
+            moved = _processor_time(worker.process.pid)
+            worker.still = worker.still + 1 if worker.busy and moved == worker.moved else 0
+            worker.moved = moved
+            if worker.still == STILL:
+                left = (GIVEN_UP - STILL) * LOOK_SECONDS
+                print(
+                    f"warning: worker process {worker.process.pid} does not answer (was it stopped?): unless it goes "
+                    f"on within {left:.0f} s, it is ended and its work done again.",
+                    file=sys.stderr,
+                    flush=True,
+                )
+            elif worker.still >= GIVEN_UP:
+                worker.process.kill()
 
     def _lost(self, worker: ForkedWorker) -> None:
         self.workers.remove(worker)
@@ -135,6 +162,15 @@ def _arena(count: int) -> Arena:
             if size < 2**20:
                 raise
             size //= 2
+
+
+def _processor_time(pid: int | None) -> str:
+    """In user and kernel mode; as good as a number to see whether it grows. Linux only: elsewhere it always does."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return str(time.monotonic())
+    return " ".join(fields[11:13])
 
 
 def _end(workers: list[ForkedWorker], line: Connection) -> None:

@@ -37,7 +37,7 @@ def git_revision() -> str | None:
         if Path(git("rev-parse", "--show-toplevel")).resolve() != root:
             return None
         revision = git("rev-parse", "HEAD")
-        changed = git("status", "--porcelain", "--", "*.py", "*.yaml", "pyproject.toml")
+        changed = git("status", "--porcelain", "--", "*.py", "bench/*.yaml", "pyproject.toml")  # not a run's
     except (OSError, subprocess.CalledProcessError):
         return None
     return f"{revision}-dirty" if changed else revision

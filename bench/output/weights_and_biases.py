@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import netrc
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
+
+INIT_SECONDS, FINISH_SECONDS = 10.0, 60.0  # what a server that does not answer may cost at the start, at the end
 
 
 def has_key() -> bool:
@@ -35,8 +38,18 @@ def begin(**given: Any) -> Any:
         x_disable_stats=True,
         x_disable_meta=True,
         x_disable_machine_info=True,
+        init_timeout=INIT_SECONDS,
+        finish_timeout=FINISH_SECONDS,  # what is not sent by then stays in the folder, for `wandb sync`
     )
     run = wandb.init(**given, reinit="finish_previous", settings=settings)
     run.define_metric("round")
     run.define_metric("*", step_metric="round")
     return run
+
+
+def give_up() -> None:
+    """Forgets wandb's helper process, which may be dead, so that the next run gets a new one."""
+    import wandb
+
+    with suppress(Exception):
+        wandb.teardown(exit_code=1)

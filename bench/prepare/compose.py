@@ -6,6 +6,7 @@ Nothing heavy is imported.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Override, RangeSweep
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -31,6 +32,7 @@ from bench.prepare.resolve import names_of, options, resolve
 from bench.record import read
 
 VERSION_BASE = "1.3"
+MOST = 10_000  # runs of one command
 ANYWHERE = {"engine.workers", "engine.address"}  # where a run is computed does not change it, so a resume may
 
 
@@ -113,9 +115,11 @@ def _plan(parser: OverridesParser, words: Sequence[str], multirun: bool) -> list
         return [_composed(overrides)]
     if any(sweep.key_or_group == "out" for sweep in sweeps):
         raise UserError("out cannot have several values: the runs of one command go into one folder.")
-    jobs = list(product(*_values(overrides)))
-    if not jobs:
+    if any(map(_endless, sweeps)) or math.prod(map(len, values := list(_values(overrides)))) > MOST:
+        raise UserError(f"{' '.join(words)} means more than {MOST:,} runs, the most that one command may.")
+    if not all(values):
         raise UserError("Nothing to run: a glob() matches no name, or a range() is empty.")
+    jobs = product(*values)
     return [_composed(_parsed(parser, job)) for job in jobs]
 
 
@@ -151,6 +155,14 @@ def _values(overrides: Iterable[Override]) -> Iterable[list[str]]:
         else:
             raise UserError(f"{override.input_line}: a multirun does not support intervals, only lists and ranges.")
     return values.values()
+
+
+def _endless(override: Override) -> bool:
+    """Of a range, whether it alone has too many values; they are not counted out."""
+    values = override.value()
+    if not isinstance(values, RangeSweep) or values.start is None or values.stop is None:
+        return False
+    return abs(values.stop - values.start) > MOST * abs(values.step)
 
 
 def _composed(overrides: Sequence[Override]) -> ComposedRun:

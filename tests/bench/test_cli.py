@@ -28,7 +28,7 @@ def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runs:
     monkeypatch.setitem(
         sys.modules,
         "bench.run",
-        SimpleNamespace(run=lambda config, resume=None, smaller=None: calls.append((config, resume))),
+        SimpleNamespace(run=lambda config, resume=None, **more: calls.append((config, resume))),
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FEDBENCH_GROUP", raising=False)
@@ -38,7 +38,7 @@ def runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Runs:
 def fail_with(monkeypatch: pytest.MonkeyPatch, error: BaseException, when: Callable[[dict[str, Any]], bool]) -> Runs:
     calls: Runs = []
 
-    def run(config: dict[str, Any], resume: Path | None = None, smaller: object = None) -> None:
+    def run(config: dict[str, Any], resume: Path | None = None, **more: object) -> None:
         calls.append((config, resume))
         if when(config):
             raise error
@@ -159,3 +159,15 @@ def test_without_the_environment_one_sentence_says_what_to_do() -> None:
     done = subprocess.run([sys.executable, "-S", "bench.py"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert "make" in done.stderr and ". .venv/bin/activate" in done.stderr
+
+
+def test_runs_under_different_protocols_are_said_before_the_first(
+    runs: Runs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["-m", "dataset=cifar10", "dataset.source=synthetic"]
+    assert command([*words, "algo=fedavg,fedagg"]) == 0
+    out = capsys.readouterr().out
+    first, protocols = out.index("--- job 1"), {config["protocol"] for config, _ in runs}
+    assert len(protocols) == 2 and "note: these runs on cifar10 have different protocols (fedlc: fedavg; fedagg: fedagg)" in out[:first]
+    assert command([*words, "algo=fedavg,fedagg", "protocol=none"]) == 0
+    assert "note:" not in capsys.readouterr().out

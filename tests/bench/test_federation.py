@@ -65,7 +65,7 @@ def fit(loop, record, *, eval_every=1, checkpoint_seconds=1e9, resume=False, cal
         on_round=lambda row: None,
     )
     with quiet():
-        lightning = trainer(record.folder, None)
+        lightning = trainer(record.folder)
         lightning.callbacks.extend(callbacks)
         lightning.fit(federation, ckpt_path=checkpoint_path(record.folder) if resume else None)
     return federation, lightning

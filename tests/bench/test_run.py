@@ -257,6 +257,13 @@ def test_git_revision_is_of_this_checkout_or_nothing(monkeypatch, tmp_path):
     call("commit", "-m", "x")
     revision = facts.git_revision()
     assert len(revision) == 40
+    for name in ("smoke/run/config.yaml", "bench/conf.yaml"):
+        assert facts.git_revision() == revision  # a run's folder is no code
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("algo: {}")
+    assert facts.git_revision() == f"{revision}-dirty"
+    (tmp_path / "bench/conf.yaml").unlink()
+    assert facts.git_revision() == revision
     (tmp_path / "b.py").write_text("new code")
     assert facts.git_revision() == f"{revision}-dirty"
     inner = tmp_path / "venv" / "bench" / "output" / "facts.py"  # installed somewhere below another project's checkout

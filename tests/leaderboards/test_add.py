@@ -21,7 +21,7 @@ from bench.prepare import compose
 from bench.record import Record
 from leaderboards import __main__ as command
 from leaderboards import results
-from leaderboards.add import add, refuse
+from leaderboards.add import add, add_what_may, refuse
 from leaderboards.measure import Shelf
 from leaderboards.plans import cell
 
@@ -198,11 +198,32 @@ def test_nothing_is_written_if_one_of_several_is_refused(finished, tmp_path):
     assert not (tmp_path / "results").exists()
 
 
-def test_a_folder_of_runs_stands_for_the_finished_ones_in_it(finished, tmp_path):
-    folder = finished(*TABLE_V)
-    (finished(*TABLE_V, "seed=1") / "result.json").unlink()
-    [(result, _)] = add([folder.parent], tmp_path / "results")
-    assert result.result.id == folder.name
+def test_what_is_refused_is_skipped_and_listed(finished, tmp_path, monkeypatch, capsys):
+    first, bad, begun = finished(*TABLE_V), finished(*TABLE_V, "seed=1", rounds=9), finished(*TABLE_V, "seed=2")
+    (begun / "result.json").unlink()
+    (damaged := first.parent / "damaged").mkdir()
+    (damaged / "config.yaml").write_text("[")
+    monkeypatch.setattr(sys, "argv", ["leaderboards", "add", str(first.parent)])
+    monkeypatch.setattr("leaderboards.add.add.__defaults__", (tmp_path / "results",))
+    assert command.main() == 1
+    out, err = capsys.readouterr()
+    assert out.count("added  results/") == 1 and [r.result.id for r in results.load(tmp_path / "results")] == [
+        first.name
+    ]
+    assert "Not added, 3 of 4:" in err and "3 rows in metrics.csv" in err
+    assert f"{begun} is interrupted" in err and f"{damaged} is not the folder of a run" in err
+    monkeypatch.setattr(sys, "argv", ["leaderboards", "add", str(bad), str(begun)])
+    assert command.main() == 2 and "Not added, 2 of 2:" in capsys.readouterr().err
+
+
+def test_a_sweeps_folder_stands_for_its_runs(finished, tmp_path):
+    mine, _ = finished(*TABLE_V), finished(*TABLE_V, "seed=1")
+    folder = mine.parent / "fedlga-table5-dataset=fmnist"
+    folder.mkdir()
+    (folder / "results.csv").write_text(f"method,seed,id\nfedavg,0,{mine.name}\nfedavg,0,{mine.name}\nfedavg,2,gone\n")
+    added, refused = add_what_may([folder], tmp_path / "results")
+    assert [result.result.id for result, _ in added] == [mine.name]
+    assert len(refused) == 1 and "gone is not the folder of a run" in refused[0]
 
 
 def test_adding_again_changes_nothing_and_another_outcome_is_refused(finished, tmp_path):

@@ -19,7 +19,7 @@ from bench.errors import UserError
 from bench.prepare import registry
 from leaderboards import __main__ as command
 from leaderboards import golden, ledger, results
-from leaderboards.check import check, compare, expected
+from leaderboards.check import check, compare, expected, pin
 from leaderboards.ledger import load
 from leaderboards.papers import papers
 from leaderboards.verdict import verdicts as judged
@@ -40,7 +40,7 @@ def root(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "tests" / "golden", tmp_path / "tests" / "golden")
     (tmp_path / "bench.py").touch()
     runs = golden.load(tmp_path / "tests" / "golden")
-    monkeypatch.setattr(golden, "run_now", lambda root: copy.deepcopy(runs))
+    monkeypatch.setattr(golden, "run_now", lambda root, names=runs: {name: copy.deepcopy(runs[name]) for name in names})
     return tmp_path
 
 
@@ -105,6 +105,50 @@ def test_update_accepts_what_is_now_and_asks_for_the_reason(root, capsys):
     files = [folder / "tests" / "golden" / "verdicts.csv" for folder in (ROOT, root)]
     pinned, written = ([line for line in file.read_text().splitlines() if line.startswith(FOUR)] for file in files)
     assert pinned == written
+
+
+def bytes_of(root):
+    return {path.name: path.read_bytes() for path in (root / "tests" / "golden").iterdir()}
+
+
+def test_update_leaves_the_bytes_of_what_has_not_moved(root, capsys):
+    perturb(root, "fedavg", "plain", "test_loss", 2, lambda loss: loss * (1 + 1e-9))
+    before = bytes_of(root)
+    assert check(update=True, root=root) == 0
+    assert "Nothing moved." in capsys.readouterr().out and bytes_of(root) == before
+
+
+def test_update_of_one_method_leaves_the_bytes_of_all_others(root, capsys):
+    whole = bytes_of(root)
+    for algo in ("fedavg", "fedprox", "scaffold"):
+        perturb(root, algo, "plain", "test_loss", 2, lambda loss: loss * 1.001)
+    (root / "tests/golden/fedsam.json").unlink()
+    before = bytes_of(root)
+    assert pin(["fedprox", "fedsam"], root) == 0
+    after = bytes_of(root)
+    assert {name for name in after if after[name] != before.get(name)} == {"fedprox.json", "fedsam.json"}
+    assert after["fedprox.json"] == whole["fedprox.json"] and after["fedsam.json"] == whole["fedsam.json"]
+    out = capsys.readouterr().out
+    assert "fedprox plain test_loss, round 3" in out and "fedprox, fedsam: pinned" in out and "fedsam plain" not in out
+    assert pin(["fedprox"], root) == 0 and capsys.readouterr().out == "Nothing moved.\n"
+
+
+def test_an_unknown_method_is_refused_in_the_commands_own_words(root, monkeypatch):
+    def fail(root, names):
+        raise golden.RunFailed("bench.py -m algo=fedprix\nerror: Unknown algorithm 'fedprix', nearest: fedprox.")
+
+    monkeypatch.setattr(golden, "run_now", fail)
+    with pytest.raises(UserError, match=r"^Unknown algorithm 'fedprix', nearest: fedprox\.$"):
+        pin(["fedprix"], root)
+
+
+def test_only_the_plans_of_the_named_methods_are_run():
+    pinned = {"fedavg": {"plain": {}, "semi_async": {}}, "fedprox": {"plain": {}}}
+    plans = golden._plans_of(["fedprox", "new"], pinned)
+    assert plans["plain"] == ("algo=fedprox,new",) and plans["with_replacement"][0] == "algo=fedprox,new"
+    assert (
+        "semi_async" not in plans and golden._plans_of(["fedavg"], pinned)["semi_async"] == golden.PLANS["semi_async"]
+    )
 
 
 def test_a_moved_verdict_fails(root, capsys):

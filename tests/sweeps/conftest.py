@@ -30,45 +30,55 @@ def _programs():
     return found[-1].parent
 
 
+class Server:
+    """PostgreSQL in a folder of its own, run as the postgres user, since it refuses root."""
+
+    def __init__(self, folder):
+        self.folder, self.programs, self.as_user = folder, _programs(), []
+        if os.geteuid() == 0:
+            try:
+                user = pwd.getpwnam("postgres")
+            except KeyError:
+                _missing("there is no postgres user to run PostgreSQL as")
+            os.chown(folder, user.pw_uid, user.pw_gid)
+            self.as_user = ["runuser", "-u", "postgres", "--"]
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+
+    def create(self):
+        return self._run("initdb", "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8")
+
+    def start(self):
+        settings = f"-p {self.port} -k {self.folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+        return self._run("pg_ctl", "-l", self.folder / "server.log", "-w", "-o", settings, "start")
+
+    def stop(self):
+        self._run("pg_ctl", "-m", "immediate", "-w", "stop")
+
+    def _run(self, program, *arguments):
+        log = self.folder / "command.log"  # a pipe would be kept open by the server
+        command = [*self.as_user, self.programs / program, "-D", self.folder / "data", *arguments]
+        with log.open("wb") as output:
+            done = subprocess.run(command, stdout=output, stderr=output, cwd=self.folder, check=False)
+        return log.read_text(errors="replace").strip()[-300:] if done.returncode else None
+
+
 @pytest.fixture(scope="session")
-def postgresql():
-    """The address of a new, empty server that runs as the postgres user, and ends with the tests."""
+def server():
+    """A new, empty PostgreSQL server that ends with the tests."""
     if not REQUIRED:
         pytest.importorskip("psycopg")
-    programs = _programs()
     folder = Path(tempfile.mkdtemp(prefix="fedbench-pg-"))
-    as_user = []
-    if os.geteuid() == 0:  # PostgreSQL refuses to run as root
-        try:
-            user = pwd.getpwnam("postgres")
-        except KeyError:
-            _missing("there is no postgres user to run PostgreSQL as")
-        os.chown(folder, user.pw_uid, user.pw_gid)
-        as_user = ["runuser", "-u", "postgres", "--"]
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-
-    def run(*command):
-        log = folder / "command.log"  # a pipe would be kept open by the server
-        with log.open("wb") as output:
-            done = subprocess.run([*as_user, *command], stdout=output, stderr=output, cwd=folder, check=False)
-        return done.returncode, log.read_text(errors="replace")
-
-    data = folder / "data"
+    made = Server(folder)
     try:
-        code, text = run(programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8")
-        settings = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
-        if code == 0:
-            code, text = run(
-                programs / "pg_ctl", "-D", data, "-l", folder / "server.log", "-w", "-o", settings, "start"
-            )
-        if code:
-            _missing(f"PostgreSQL does not start here: {text.strip()[-300:]}")
-        yield f"postgresql://postgres@127.0.0.1:{port}/postgres"
+        if failure := made.create() or made.start():
+            _missing(f"PostgreSQL does not start here: {failure}")
+        yield made
     finally:
-        if data.exists():
-            run(programs / "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")
+        if (folder / "data").exists():
+            made.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -77,7 +87,17 @@ def database(request, tmp_path):
     """The URL of an empty database, of either kind."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/sweeps.db"
-    url = request.getfixturevalue("postgresql")
+    return new_database(request)
+
+
+@pytest.fixture
+def on_server(request):
+    """The URL of an empty database on the PostgreSQL server."""
+    return new_database(request)
+
+
+def new_database(request):
+    url = request.getfixturevalue("server").url
     import psycopg
 
     name = f"test_{os.getpid()}_{abs(hash(request.node.nodeid)) % 10**9}"

@@ -1,0 +1,109 @@
+"""W&B beside a run: its helper killed, its server away, and whatever else it raises, cost the run a warning."""
+
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from bench.output import tracking
+from bench.output.tracking import Tracker
+from bench.prepare import compose
+from bench.record import read_all
+from bench.run import run
+
+
+def config(tmp_path, *overrides):
+    keys = ["dataset=digits", "clients=6", "cohort=3", "epochs=1", "rounds=6", f"out={tmp_path / 'runs'}"]
+    return compose.config([*keys, *overrides])
+
+
+class Broken:
+    """A W&B run whose helper is gone."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def log(self, values):
+        self.asked += 1
+        raise BrokenPipeError("[Errno 32] Broken pipe")
+
+    def finish(self, exit_code):
+        raise AssertionError("it was given up")
+
+
+def test_whatever_wandb_raises_is_one_warning_and_the_run_is_the_same(tmp_path, monkeypatch, capsys):
+    plain = run(config(tmp_path, "logger=none"))
+    broken = Broken()
+    monkeypatch.setattr(tracking, "start", lambda config, folder: Tracker(broken))
+    monkeypatch.setattr(tracking, "give_up", lambda: None)
+    result = run(config(tmp_path, "logger=wandb"))
+    err = capsys.readouterr().err
+    assert result.weights_sha256 == plain.weights_sha256 and broken.asked == 1
+    assert [line for line in err.splitlines() if "warning" in line] == [
+        "warning: W&B stopped ([Errno 32] Broken pipe): the run goes on without it, and its record is whole."
+    ]
+    assert [len(found.rows) for found in read_all(tmp_path / "runs")] == [6, 6]
+
+
+@pytest.mark.parametrize("mode", ["wandb", "wandb_online"])
+def test_a_wandb_that_does_not_start_is_one_warning(mode, tmp_path, monkeypatch, capsys):
+    modes = []
+
+    def begin(**given):
+        modes.append(given["mode"])
+        raise TimeoutError("no helper")
+
+    monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
+    monkeypatch.setattr(tracking, "begin", begin)
+    monkeypatch.setattr(tracking, "give_up", lambda: None)
+    assert run(config(tmp_path, "rounds=1", f"logger={mode}")).rounds == 1
+    err = capsys.readouterr().err
+    assert err.count("warning") == 1 and "W&B does not start (no helper)" in err
+    assert modes == (["offline"] if mode == "wandb" else ["online", "offline"])
+
+
+def helper():
+    """The number of the helper process that wandb started from this one."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):  # started by whichever thread
+        with suppress(OSError):
+            name, rest = entry.read_text().rsplit(")", 1)
+            if "wandb-core" in name and rest.split()[1] == str(os.getpid()) and rest.split()[0] != "Z":
+                found.append(entry.parent.name)
+    (number,) = found
+    return int(number)
+
+
+@pytest.mark.slow
+def test_a_killed_helper_does_not_end_the_run_and_the_next_run_has_a_new_one(tmp_path, capfd):
+    plain = run(config(tmp_path, "logger=none"))
+
+    def kill(number, accuracy):
+        if number == 2:
+            os.kill(helper(), signal.SIGKILL)
+            time.sleep(1)
+
+    result = run(config(tmp_path, "logger=wandb"), on_round=kill)
+    err = capfd.readouterr().err
+    assert result.weights_sha256 == plain.weights_sha256
+    assert err.count("warning: W&B stopped") == 1 and "Traceback" not in err, err
+    again = run(config(tmp_path, "logger=wandb"))
+    assert "W&B" not in capfd.readouterr().err
+    folder = tmp_path / "runs" / again.id
+    assert list(folder.glob(f"wandb/offline-run-*/run-{again.id}.wandb"))
+
+
+@pytest.mark.slow
+def test_an_unreachable_server_costs_seconds_and_the_run_is_logged_offline(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
+    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
+    began = time.monotonic()
+    result = run(config(tmp_path, "logger=wandb_online"))
+    assert time.monotonic() - began < 40
+    err = capfd.readouterr().err
+    assert result.rounds == 6 and err.count("warning: W&B does not answer") == 1 and "wandb sync" in err, err
+    assert "Traceback" not in err
+    assert list((tmp_path / "runs" / result.id).glob("wandb/offline-run-*/*.wandb"))
