@@ -11,6 +11,7 @@ import json
 import math
 import secrets
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Mapping
@@ -156,6 +157,10 @@ class Record:
         except (OSError, ValueError):
             return None
         return values if isinstance(values, dict) and "seconds" in values else None
+
+    def discard(self) -> None:
+        """The folder of a run that was refused before its first round."""
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def how_to_go_on(self) -> str:
         return f"; {len(self.rows)} rounds are kept, python bench.py resume={self.folder} goes on once there is room"

@@ -38,6 +38,11 @@ def rules(config: Mapping[str, Any], algo: Algorithm, fed: Fed) -> Rules:
     kinds = {None: algo.schedule(fed), "sync": Schedule(fed.cohort, fed.cohort), "async": Schedule(fed.clients, 1)}
     own = kinds[config["schedule"]]
     concurrency, buffer = config["concurrency"] or own.concurrency, config["buffer"] or own.buffer
+    if config["schedule"] == "sync" and concurrency != buffer:
+        raise UserError(
+            f"schedule=sync waits for all devices at work, but here concurrency={concurrency} and buffer={buffer}: "
+            f"give neither (then both are the cohort) or the same for both."
+        )
     if not buffer <= concurrency <= fed.clients:
         raise UserError(
             f"buffer <= concurrency <= clients has to hold, not {buffer} <= {concurrency} <= {fed.clients}."
