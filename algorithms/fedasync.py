@@ -22,8 +22,10 @@ class FedAsync(Algorithm):
 
     alpha: float = field(default=0.6, metadata={"above": 0, "max": 1})
     staleness: str = "poly"
-    p: float = field(default=0.5, metadata={"min": 0})  # the paper's a in s_a(d)
-    b: float = field(default=4.0, metadata={"min": 0})
+    p: float = field(
+        default=0.5, metadata={"min": 0, "only": {"staleness": ("poly", "hinge")}}
+    )  # the paper's a in s_a(d)
+    b: float = field(default=4.0, metadata={"min": 0, "only": {"staleness": ("hinge",)}})
     mu: float = field(default=0.005, metadata={"min": 0})  # the paper's rho
 
     def __post_init__(self) -> None:

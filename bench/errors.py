@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from difflib import get_close_matches
-from typing import NoReturn
+from typing import Any, NoReturn
 
 BROKEN_PIPE = 141  # the exit code of programs that SIGPIPE ends
 _DISK = ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM", "EIO")
 _PATH = ("ENOTDIR", "EISDIR", "EEXIST", "ENAMETOOLONG", "ELOOP")
+LONG = 300  # characters without a blank: nobody reads more of a value
+_LONG_WORD = re.compile(rf"[^\s']{{{LONG + 1},}}")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")  # and what is no Unicode
 NOT_OUR_FAULT = {getattr(errno, name) for name in (*_DISK, *_PATH)}
 
 
@@ -27,13 +31,18 @@ class Diverged(UserError):
     def __init__(self, round: int, client: int | None, what: str) -> None:
         who = "the aggregated model" if client is None else f"client {client}"
         self.facts = {"round": round, "client": client, "what": what}
-        super().__init__(
-            f"Round {round}: {who} diverged ({what}); try a smaller lr, or on_divergence=drop, which leaves it out."
-        )
+        drop = "" if client is None else ", or on_divergence=drop, which leaves it out"
+        super().__init__(f"Round {round}: {who} diverged ({what}); try a smaller lr{drop}.")
 
 
 class Parser(ArgumentParser):
     """Says what is wrong with its arguments in one sentence, as everything here does."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        words = sys.argv[1:] if args is None else args
+        if unfit := next((word for word in words if _CONTROL.search(word)), None):
+            raise UserError(f"{unfit!a} has a control character, or is not Unicode: keys, values and files have none.")
+        return super().parse_known_args(words, namespace)
 
     def error(self, message: str) -> NoReturn:
         raise misused(self.prog, message)
@@ -57,7 +66,7 @@ def misused(program: str, message: str) -> UserError:
 def unknown(what: str, given: str, known: Iterable[str], listing: str | None = None) -> UserError:
     """The error for a name that does not exist, with the nearest ones that do."""
     names = sorted(known)
-    near = get_close_matches(given.lower(), names, n=3, cutoff=0.5)
+    near = get_close_matches(given[:LONG].lower(), names, n=3, cutoff=0.5)
     nearest = f", nearest: {', '.join(near)}" if near else ""
     return UserError(f"Unknown {what} '{given}'{nearest}; {listing or 'choose from ' + ', '.join(names)}.")
 
@@ -82,8 +91,12 @@ def guarded(work: Callable[[], int], *also: type[Exception]) -> int:
 
 
 def refuse(error: Exception) -> int:
-    print(f"error: {error}", file=sys.stderr, flush=True)
+    print(f"error: {_LONG_WORD.sub(_shortened, str(error))}", file=sys.stderr, flush=True)
     return 2
+
+
+def _shortened(word: re.Match[str]) -> str:
+    return f"{word[0][:50]}... ({len(word[0])} characters)"
 
 
 def hush() -> int:

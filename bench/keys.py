@@ -6,6 +6,7 @@ from dataclasses import MISSING, field
 from typing import Any
 
 COUNT = {"min": 1, "below": 2**63}
+PHYSICAL = {"min": 1e-9, "max": 1e9}  # seconds, MB/s and what they are multiplied with: no time overflows
 
 
 def key(text: str, default: Any = MISSING, **allowed: Any) -> Any:

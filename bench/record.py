@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import shlex
+import shutil
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -175,6 +176,10 @@ class Record:
             return digests.from_json((self.folder / "forecast.json").read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):
             return None
+
+    def discard(self) -> None:
+        """The folder of a run that was refused before its first round."""
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def how_to_go_on(self) -> str:
         """After a sentence on why the run ended."""

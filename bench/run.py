@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from bench.errors import Diverged
+from bench.errors import Diverged, UserError
 from bench.metrics import MB
 from bench.output import facts, tracking
 from bench.output.outcome import outcome
@@ -65,7 +65,12 @@ def run(
         record = record or Record.create(parts.config)
         on_record(record.folder)
         print(_assembled(parts), flush=True)
-        expected = _forecast(parts, record, smaller)
+        try:
+            expected = _forecast(parts, record, smaller)
+        except UserError:  # it would take too long: nothing was begun
+            if resume is None:
+                record.discard()
+            raise
         tracker = tracking.start(parts.config, record.folder)
         result, asked_to_stop = _to_the_end(parts, record, tracker, expected, on_round)
         parts.prerun.discard()

@@ -61,12 +61,16 @@ def main(args: list[str]) -> int:
         print("A run on one of them: python bench.py dataset=NAME.")
         return 0
     if args[0] not in VERBS:
-        return _refuse(f"There is no `{args[0]}` here: try {' or '.join(VERBS)}.")
+        return _refuse(f"There is no {_quoted(args[0])} here: try {' or '.join(VERBS)}.")
     names = [name.lower() for name in args[1:]]
-    if unknown := next((name for name in names if name not in data_sets()), None):
-        near = get_close_matches(unknown, data_sets(), n=1)
-        return _refuse(f"There is no data set `{unknown}`: try {' or '.join(near or data_sets())}.")
+    if unknown := [name for name in names if name not in data_sets()]:
+        near = get_close_matches(unknown[0][:100], data_sets(), n=1)
+        return _refuse(f"There is no data set {_quoted(unknown[0])}: try {' or '.join(near or data_sets())}.")
     return VERBS[args[0]](names)
+
+
+def _quoted(word: str) -> str:
+    return f"`{word if len(word) <= 100 else f'{word[:50]}...'}`" if word.isprintable() else ascii(word[:50])
 
 
 def _refuse(sentence: str) -> int:

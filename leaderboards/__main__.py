@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.errors import Parser, UserError, guarded, unknown
+from bench.output.pictures import picture
 from bench.output.tables import aligned, leaderboard
 from bench.record import read_all
 
@@ -39,7 +40,7 @@ def _parser() -> Parser:
     table = verb("table", "a table of the runs in a folder, grouped by data set and protocol")
     table.add_argument("--runs", type=Path, default=Path("runs"), help="the folder that holds runs (default: runs)")
     table.add_argument("--group", help="only the runs of this multirun")
-    table.add_argument("--plot", type=Path, metavar="FILE.png", help="write learning curves too")
+    table.add_argument("--plot", type=picture, metavar="FILE.png", help="write learning curves too")
     claims = verb("claims", "the papers' claims, with what is known about each")
     claims.add_argument("--paper", help="only those of this paper")
     claims.add_argument("--where", help='only those of this place in it, such as "Table V"')

@@ -124,6 +124,8 @@ def _options(name: str, keys: list[str], sampler: str, args: Namespace) -> Optio
     for option, least in (("workers", 1), ("grace", 4), ("trials", 1)):
         if getattr(args, option) < least:
             raise UserError(f"--{option} {getattr(args, option)} is too small: at least {least}.")
+    if not 1 <= args.port <= 65535:
+        raise UserError(f"--port {args.port} is not possible: it must be between 1 and 65535.")
     storage = args.storage or f"sqlite:///{Path(args.out) / 'sweeps.db'}"
     return Options(name, tuple(keys), storage, args.out, args.grace, sampler, args.trials)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.errors import Parser
-from bench.output.pictures import pyplot, save
+from bench.output.pictures import picture, pyplot, save
 from bench.prepare import compose, plugins
 from bench.prepare.resolve import call
 from bench.seeding import stream
@@ -21,7 +21,7 @@ Matrix = NDArray[Any]
 def main(argv: Sequence[str]) -> int:
     parser = Parser("python -m bench partition", description=__doc__)
     parser.add_argument("keys", nargs="*", help="as for bench.py: dataset=cifar100 protocol=fedagg partition.alpha=0.6")
-    parser.add_argument("--png", type=Path, help="the file to write; partition-<data set>-<protocol>.png by default")
+    parser.add_argument("--png", type=picture, help="the file to write; partition-<data set>-<protocol>.png by default")
     options = parser.parse_args(argv)
     config = compose.config(options.keys)
     loaded = plugins.load(config["dataset"])

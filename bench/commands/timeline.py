@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import Parser, UserError
-from bench.output.pictures import pyplot, save
+from bench.output.pictures import picture, pyplot, save
 from bench.output.timeline import Log
 from bench.record import read
 
@@ -20,7 +20,7 @@ def main(argv: Sequence[str]) -> int:
     parser = Parser("python -m bench timeline", description=__doc__)
     parser.add_argument("run", metavar="runs/<id>", type=Path, help="the folder of a run, runs/<id>")
     parser.add_argument("--rounds", type=int, default=5, help="draw the first so many rounds; %(default)s by default")
-    parser.add_argument("--png", type=Path, help="the file to write; timeline.png in the folder by default")
+    parser.add_argument("--png", type=picture, help="the file to write; timeline.png in the folder by default")
     options = parser.parse_args(argv)
     run = read(options.run)
     log = Log(run.folder)

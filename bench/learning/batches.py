@@ -53,8 +53,8 @@ class Batches:
         self.x, self.y, self.inputs, self.augment = x, y, inputs, augment
         self.samples = [np.asarray(c, dtype=np.int64) for c in clients]
         self.clients = [torch.from_numpy(samples).to(x.device) for samples in self.samples]
-        self.batch_size, self.classes, self.seed, self.by_step = batch_size, classes, seed, local_unit == "step"
-
+        self.batch_size = min(batch_size, len(y))  # engines make room for a batch
+        self.classes, self.seed, self.by_step = classes, seed, local_unit == "step"
         self._passes = [self._batches(samples) for samples in self.samples]
 
     def _batches(self, samples: np.ndarray) -> int:

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from bench.errors import UserError
+
 Node = Mapping[str, Any]
 Shape = tuple[int, ...]
 
@@ -38,6 +40,8 @@ def _pooled(inner: int, outer: int, kernel: int, padding: int | str) -> list[nn.
 
 def fed2a_cnn(model: Node, shape: Shape, classes: int) -> nn.Module:
     """Two 5x5 convolutions without padding, one pool, two hidden layers: Fed2A, Table 3 (counts match exactly)."""
+    if len(model["channels"]) != 2:
+        raise UserError(f"model.channels={model['channels']} is not possible: fed2a_cnn has two convolutions.")
     one, two = scaled(model["channels"], model["width"])
     features = [nn.Conv2d(shape[0], one, 5), nn.ReLU(), *_pooled(one, two, 5, 0)]
     return network(features, shape, scaled(model["hidden"], model["width"]), classes)

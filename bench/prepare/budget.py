@@ -57,7 +57,10 @@ def outline(config: Mapping[str, Any], loaded: Loaded) -> nn.Module:
     node = config["model"]
     try:
         with torch.device("cpu" if node["name"] == "custom" else "meta"):
-            return models.build(node, loaded.shape, loaded.classes, stream(config["seed"], "init"))
+            net = models.build(node, loaded.shape, loaded.classes, stream(config["seed"], "init"))
+            if node["name"] != "custom":
+                net(torch.zeros(2, *loaded.shape))
+            return net
     except (OverflowError, RuntimeError, TypeError) as error:  # beyond 64 bits, or for inputs of another kind
         if node["name"] == "custom":
             raise

@@ -36,7 +36,7 @@ SHAPES: dict[str, tuple[str, Callable[[Any], bool]]] = {  # of a field that may 
     "some": ("a number or a list of numbers, each ", lambda value: value != []),
     "range": ("[lo, hi] with lo <= hi, each ", lambda value: len(value) == 2 and value[0] <= value[1]),
 }
-ADDRESS = re.compile(r"local|auto|ray://[^/:\s]+:[0-9]{1,5}")
+SMALLEST, LARGEST = 1e-15, 1e15  # in size, where a field says no more: squared they are still numbers to the model
 NOT_ABOVE = (("cohort", "clients"), ("buffer", "concurrency"), ("buffer", "clients"), ("concurrency", "clients"))
 
 
@@ -74,8 +74,6 @@ def config(config: Mapping[str, Any]) -> None:
     for group, schema in SCHEMAS.items():
         for f in fields(schema):
             _possible(f"{group}.{f.name}", config[group].get(f.name), f.metadata)
-    if not ADDRESS.fullmatch(address := config["engine"]["address"]):
-        raise _impossible("engine.address", address, "local | auto | ray://host:port")
     for low, high in NOT_ABOVE:
         a, b = config[low], config[high]
         if a is not None and b is not None and a > b:
@@ -120,9 +118,9 @@ def agrees(run: Run, given: Mapping[str, Any], keys: Iterable[str]) -> None:
             if key not in registry.BASES:
                 stated |= {f"{key}.{k}": v for k, v in given[key].items() if k != "name" and v is not None}
         else:
-            stated = {key: _at(given, key)}
+            stated = {key: at(given, key)}
         for name, value in stated.items():
-            kept = _at(run.config, name)
+            kept = at(run.config, name)
             kept = kept["name"] if isinstance(kept, dict) else kept
             if value not in (kept, "auto"):
                 raise UserError(f"{run.folder} was run with {name}={kept}, not {value}: to resume, leave {key} out.")
@@ -183,11 +181,13 @@ def _made(group: str, node: Mapping[str, Any]) -> Any:
 
 
 def _possible(key: str, value: Any, metadata: Mapping[str, Any]) -> None:
-    """Refuses a value that is none of a field's choices, or not within its bounds."""
+    """Refuses a value that is none of a field's choices, not of its form, or not within its bounds."""
     if value is None:
         return
     if "choices" in metadata and value not in metadata["choices"]:
         raise _impossible(key, value, " | ".join(metadata["choices"]))
+    if "form" in metadata and not re.fullmatch(metadata["form"], value):
+        raise _impossible(key, value, metadata["in_words"])
     if metadata.keys() & BOUNDS.keys():
         _bounded(key, value, metadata)
 
@@ -199,10 +199,14 @@ def _bounded(key: str, value: Any, metadata: Mapping[str, Any]) -> None:
     shape, fits = SHAPES[metadata.get("shape", "number")]
     if not (all(_within(number, bounds) for number in numbers) and fits(value)):
         raise _impossible(key, value, shape + _interval(bounds))
+    if any(number and not SMALLEST <= abs(number) <= LARGEST for number in numbers if isinstance(number, float)):
+        raise _impossible(key, value, f"{shape}0, or between {SMALLEST:g} and {LARGEST:g} in size")
+    if any(abs(number) >= 2**63 for number in numbers):
+        raise _impossible(key, value, f"{shape}below 2^63")
 
 
 def _within(number: Any, bounds: Mapping[str, float]) -> bool:
-    finite = isinstance(number, int) or (isinstance(number, float) and math.isfinite(number))
+    finite = type(number) is int or (isinstance(number, float) and math.isfinite(number))
     return finite and all(BOUNDS[name][1](number, bound) for name, bound in bounds.items())
 
 
@@ -239,6 +243,7 @@ def _fits(config: Mapping[str, Any], dataset: Any) -> None:
         )
 
 
-def _at(config: Mapping[str, Any], key: str) -> Any:
+def at(config: Mapping[str, Any], key: str) -> Any:
+    """The value of a key as it is written on the command line."""
     group, _, name = key.rpartition(".")
     return config[group].get(name) if group else config.get(name)

@@ -29,6 +29,7 @@ from bench.errors import UserError, first_line
 from bench.prepare import check, own_files, registry
 from bench.prepare.config import DEFAULTS, GROUPS, SCHEMAS, Keys, in_words, open_twin
 from bench.prepare.resolve import names_of, options, resolve
+from bench.prepare.unused import unused
 from bench.record import read
 
 VERSION_BASE = "1.3"
@@ -112,15 +113,14 @@ def _plan(parser: OverridesParser, words: Sequence[str], multirun: bool) -> list
     if not multirun:
         if sweeps:
             raise UserError(f"{sweeps[0].input_line} means several runs: add -m, or quote a value that has a comma.")
-        return [_composed(overrides)]
+        return _all_used([_composed(overrides)])
     if any(sweep.key_or_group == "out" for sweep in sweeps):
         raise UserError("out cannot have several values: the runs of one command go into one folder.")
     if any(map(_endless, sweeps)) or math.prod(map(len, values := list(_values(overrides)))) > MOST:
         raise UserError(f"{' '.join(words)} means more than {MOST:,} runs, the most that one command may.")
     if not all(values):
         raise UserError("Nothing to run: a glob() matches no name, or a range() is empty.")
-    jobs = product(*values)
-    return [_composed(_parsed(parser, job)) for job in jobs]
+    return _all_used([_composed(_parsed(parser, job)) for job in product(*values)])
 
 
 def _parsed(parser: OverridesParser, words: Sequence[str]) -> list[Override]:
@@ -128,7 +128,7 @@ def _parsed(parser: OverridesParser, words: Sequence[str]) -> list[Override]:
     for word in words:
         try:
             parsed += parser.parse_overrides([word])
-        except HydraException:
+        except (HydraException, ValueError, RecursionError):  # numbers of thousands of digits, lists in lists in lists
             raise UserError(f"'{word}' is not key=value{_meant(word)}; see python bench.py --help.") from None
     return parsed
 
@@ -174,7 +174,21 @@ def _composed(overrides: Sequence[Override]) -> ComposedRun:
         given: Any = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(_sentence(error)) from None
+    for override in overrides:
+        if "${" in str(override.input_line) and check.at(given, override.key_or_group) is None:
+            raise UserError(f"{override.input_line} refers to a key that is left open, whose value is not known yet.")
     return ComposedRun(words, keys, given, _resolved(given, keys) if given["resume"] is None else _kept(given, keys))
+
+
+def _all_used(runs: list[ComposedRun]) -> list[ComposedRun]:
+    """Refuses a key that makes no difference to any of the runs."""
+    needs = [unused(run.config) if run.resume is None else {} for run in runs]
+    pairs = list(zip(runs, needs, strict=True))
+    for key in sorted(needs[0]):
+        value = check.at(runs[0].given, key)
+        if value is not None and all(key in run.keys & need.keys() for run, need in pairs):
+            raise UserError(f"{key}={value} makes no difference here: it needs {needs[0][key]}.")
+    return runs
 
 
 def _resolved(given: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:

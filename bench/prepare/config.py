@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, fields, make_dataclass
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from bench.keys import COUNT, key
 from bench.simulation.devices import Population
@@ -58,7 +58,7 @@ class Keys:
     on_divergence: str = key(
         "a loss or update that is not finite ends the run, or is left out", "stop", choices=("stop", "drop")
     )
-    seed: int = key("of every random stream", 0, min=0)
+    seed: int = key("of every random stream", 0, min=0, below=2**63)
     eval_every: int = key("rounds between evaluations", 1, **COUNT)
     test_samples: int | None = key("evaluate on so many test samples; null: all", None, **COUNT)
     val_fraction: float | None = key(
@@ -92,14 +92,24 @@ class EngineKeys:
     workers: int | None = key(
         "processes that train and evaluate; null: one a core where it pays; same result", None, **COUNT
     )
-    address: str = key("where they are: local | auto (a Ray cluster this machine is in) | ray://...", "local")
+    address: str = key(
+        "where they are: local | auto (a Ray cluster this machine is in) | ray://...",
+        "local",
+        form=r"local|auto|ray://[^/:\s]+:[0-9]{1,5}",
+        in_words="local | auto | ray://host:port",
+    )
 
 
 @dataclass
 class LoggerKeys:
     name: str = "wandb"
     mode: str = key("of W&B", "offline", choices=("offline", "online", "disabled"))
-    project: str = key("the project at W&B", "fedbench")
+    project: str = key(
+        "the project at W&B",
+        "fedbench",
+        form=r"[^/\\#?%:]{1,128}",
+        in_words="a name of at most 128 characters without / \\ # ? % and :",
+    )
 
 
 _TYPES = {"Integer": "a whole number", "Float": "a number", "bool": "true or false"}
@@ -111,8 +121,8 @@ SCHEMAS: dict[str, type] = {"model": ModelKeys, "devices": Population, "engine":
 
 def open_twin(cls: type, **more: Any) -> type:
     """The same fields, all optional and left open (null), for Hydra to hold what was given."""
-    hints = get_type_hints(cls)
-    own = [(f.name, hints[f.name] | None, None) for f in fields(cls) if f.name not in more]
+    hints = {name: Any if get_origin(hint) is dict else hint | None for name, hint in get_type_hints(cls).items()}
+    own = [(f.name, hints[f.name], None) for f in fields(cls) if f.name not in more]
     return make_dataclass(f"Open{cls.__name__}", [*own, *((name, Any, value) for name, value in more.items())])
 
 

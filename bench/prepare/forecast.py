@@ -7,6 +7,7 @@ named, and what torch, numpy and Python have drawn so far is put back.
 from __future__ import annotations
 
 import copy
+import math
 import operator
 import random
 import sys
@@ -21,7 +22,7 @@ from torch import Tensor
 
 from algorithms.base import State
 from algorithms.views import Trace
-from bench.errors import Diverged
+from bench.errors import Diverged, UserError
 from bench.learning.evaluate import CHUNK
 from bench.output.progress import roughly
 from bench.prepare.assemble import Parts
@@ -35,7 +36,10 @@ from bench.simulation.tally import Tally
 from bench.simulation.training import Learner, Sent
 
 QUIET = 60.0  # seconds; a shorter run begins without a word
+YEAR = 365 * 86400.0
+LONGEST = 10 * YEAR  # of what is begun
 BUDGET = 0.2  # seconds for each thing that is measured; one step at least
+LONG_ROUND = 3.0  # seconds after which a round of the virtual clock is not followed to its end
 WHOLE_PASSES = {"full_gradient", "start_loss", "prototypes"}  # what a method needs of all samples of a device
 
 
@@ -54,15 +58,21 @@ class Forecast:
     evaluation_seconds: float  # of one model
 
 
+class _Enough(Exception):
+    """A single round is longer than what is spent on a forecast."""
+
+
 class NoTraining:
     """The run as the clock sees it: who works when and what is sent, which no training decides."""
 
     last_trace: Trace | None = None
 
-    def __init__(self, w0: Tensor, clients: int) -> None:
-        self.jobs_per_call, self.cache = sys.maxsize, Memory({"w": w0}, clients)
+    def __init__(self, w0: Tensor, clients: int, until: float = math.inf) -> None:
+        self.jobs_per_call, self.cache, self.until = sys.maxsize, Memory({"w": w0}, clients), until
 
     def learn(self, rows: Dispatch, sent: Sent, memory: Memory) -> Learned:
+        if time.perf_counter() > self.until:
+            raise _Enough
         nothing, number = torch.zeros(len(rows), 1), torch.zeros(len(rows))
         work = torch.tensor(list(map(operator.mul, rows.epochs, rows.steps_per_epoch)))
         return Learned(nothing, {}, {}, nothing, nothing, number, number, number, loss=number, evaluations=work)
@@ -133,6 +143,11 @@ def measure(parts: Parts) -> Forecast:
         + (models * evaluations + all_models) * evaluation
     )
     seconds = shared / parts.workers.count + amounts.aggregations * aggregation + amounts.clock_seconds
+    if seconds > LONGEST:
+        raise UserError(
+            f"This run would take about {seconds / YEAR:,.0f} years here: fewer rounds, uploads in a round "
+            f"(arrivals_per_round), epochs or virtual_seconds help."
+        )
     return Forecast(seconds, _memory(parts), amounts.up, amounts.down, amounts.peer, step, job, aggregation, evaluation)
 
 
@@ -148,12 +163,16 @@ def sentence(forecast: Forecast, mail: bool, shorter: float | None = None) -> st
 
 def _amounts(loop: FederatedLoop, virtual_seconds: float | None) -> Amounts:
     """As many rounds as a moment allows, and the rest in proportion."""
-    dry = _copy(loop, NoTraining(loop.server["w"], loop.fed.clients))
     begin, jobs = time.perf_counter(), 0
-    while not dry.finished and (dry.round == 0 or time.perf_counter() - begin < BUDGET):
-        dry.advance()
-        jobs += len(dry.ended)
+    dry = _copy(loop, NoTraining(loop.server["w"], loop.fed.clients, begin + LONG_ROUND))
+    with suppress(_Enough):
+        while not dry.finished and (dry.round == 0 or time.perf_counter() - begin < BUDGET):
+            dry.advance()
+            jobs += len(dry.ended)
     done = dry.round / dry.rules.rounds
+    if not dry.round:
+        jobs = max(1, dry.arrivals)
+        done = jobs / (dry.rules.rounds * dry.arrivals_per_round)
     if virtual_seconds is not None:
         done = max(done, dry.clock.now / virtual_seconds)
     done = 1.0 if dry.finished else done

@@ -16,9 +16,10 @@ from bench.prepare import registry
 from bench.prepare.config import GROUPS, KEYS
 from bench.prepare.resolve import fields_of, names_of
 
-_PATH = re.compile(r"[^,()\[\]'\"]+\.py(?::\w+)?(?=$|[\s,)\]'\"])")  # also within a,b and choice(a,b)
-_DOTTED = re.compile(r"[\w.]+")  # package.Class, likewise
+_DOTTED = re.compile(r"[\w.]+")  # package.Class, within a,b too
+_PATH = re.compile(r"(?<![^,()\[\]'\"])[^,()\[\]'\"]+\.py(?::\w+)?(?=$|[\s,)\]'\"])")  # also within a,b and choice(a,b)
 _SAFE = re.compile(r"[\w./:+@%*-]+")
+LONGEST = 80  # characters of a class's name
 _NEEDED = {"algo": (), "dataset": ("title", "defaults", "load", "available"), "partition": ("deal",)}
 
 
@@ -95,6 +96,11 @@ def register(group: str, text: str) -> str:
             f"{path} defines several ({', '.join(mine)}): name one, as in {group}={text.strip()}:{min(mine)}."
         )
     cls = mine[wanted] if wanted else next(iter(mine.values()))
+    if len(cls.__name__) > LONGEST:
+        raise UserError(
+            f"The name of {cls.__name__[:20]}... in {path} has {len(cls.__name__)} characters, but folders are named "
+            f"after it: at most {LONGEST}."
+        )
     _check(group, cls, f"{cls.__name__} in {path}")
     known = registry.classes(group).get(cls.__name__.lower(), cls)
     if own_code.target(known) != own_code.target(cls):

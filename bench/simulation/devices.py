@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bench.keys import COUNT, key
+from bench.keys import COUNT, PHYSICAL, key
 from bench.seeding import constant, stream, streams
 
 if TYPE_CHECKING:
@@ -26,25 +26,25 @@ class Population:
     rho: float = key("share of stragglers in a cohort", 0.0, min=0, max=1)
     tau_max: int | None = key("largest delay of a straggler; null: max(1, epochs - 1)", None, **COUNT)
     straggler: str = key("a straggler draws its delay or its epochs uniformly", "tau", choices=("tau", "epochs"))
-    seconds_per_step: float = key("virtual seconds a local step takes the fastest", 0.01, above=0)
-    spread: float = key("slowest device's time for a step over the fastest's", 10.0, min=1)
+    seconds_per_step: float = key("virtual seconds a local step takes the fastest", 0.01, **PHYSICAL)
+    spread: float = key("slowest device's time for a step over the fastest's", 10.0, min=1, max=1e9)
     kinds: list[float] | None = key(
-        "times for a step relative to the fastest, one drawn per device; null: spread", None, above=0, shape="some"
+        "times for a step relative to the fastest, one drawn per device; null: spread", None, shape="some", **PHYSICAL
     )
     seconds: list[float] | None = key(
-        "[lo, hi]: a job takes U[lo, hi], whatever its steps; null: by steps", None, above=0, shape="range"
+        "[lo, hi]: a job takes U[lo, hi], whatever its steps; null: by steps", None, shape="range", **PHYSICAL
     )
     redraw: bool = key("draw a device's speed anew for every job", False)
     up: Any = key(
-        "uplink in MB/s, or a list of which each device draws one; null: instant", None, above=0, shape="some"
+        "uplink in MB/s, or a list of which each device draws one; null: instant", None, shape="some", **PHYSICAL
     )
-    down: Any = key("downlink in MB/s, likewise; null: instant", None, above=0, shape="some")
+    down: Any = key("downlink in MB/s, likewise; null: instant", None, shape="some", **PHYSICAL)
     peer: list[float] | None = key(
-        "[lo, hi]: a link between devices is U[lo, hi] (in logarithm) times the uplink", None, above=0, shape="range"
+        "[lo, hi]: a link between devices is U[lo, hi] (in logarithm) times the uplink", None, shape="range", **PHYSICAL
     )
-    loss: float = key("probability that an upload or a message between devices is lost", 0.0, min=0, below=1)
+    loss: float = key("probability that an upload or a message between devices is lost", 0.0, min=0, max=0.99)
     max_wait: float | None = key(
-        "asynchronous: aggregate so many seconds after the first upload of a buffer", None, above=0
+        "asynchronous: aggregate so many seconds after the first upload of a buffer", None, **PHYSICAL
     )
 
 

@@ -41,6 +41,11 @@ def rules(config: Mapping[str, Any], algo: Algorithm, fed: Fed) -> Rules:
     own = kinds[config["schedule"]]
     concurrency, buffer = config["concurrency"] or own.concurrency, config["buffer"] or own.buffer
     name = config["algo"]["name"]
+    if config["schedule"] == "sync" and concurrency != buffer:
+        raise UserError(
+            f"schedule=sync waits for all devices at work, but here concurrency={concurrency} and buffer={buffer}: "
+            f"give neither (then both are the cohort) or the same for both."
+        )
     if not buffer <= concurrency <= fed.clients:
         raise UserError(
             f"buffer <= concurrency <= clients has to hold, not {buffer} <= {concurrency} <= {fed.clients}"

@@ -51,9 +51,9 @@ def test_each_run_is_composed_once_and_resolved_again_only_when_asked(monkeypatc
 
 def test_what_cannot_be_smaller_is_not() -> None:
     assert compose.plan(["dataset=digits"], multirun=False)[0].smaller is None
-    words = ["dataset=image100", "scale=paper", "epochs=3", "devices.tau_max=3"]
+    words = ["dataset=image100", "scale=paper", "epochs=3", "devices.rho=1", "devices.tau_max=3"]
     assert compose.plan(words, multirun=False)[0].smaller is not None
-    words[2:] = ["local_unit=epoch", "devices.tau_max=3", "protocol=none", "epochs=3"]
+    words[2:] = ["local_unit=epoch", "devices.rho=1", "devices.tau_max=3", "protocol=none", "epochs=3"]
     assert compose.plan(words, multirun=False)[0].smaller is None
 
 
@@ -79,7 +79,7 @@ def test_of_hydra_only_what_is_public_is_used() -> None:
 @pytest.mark.parametrize("schema", [Keys, *SCHEMAS.values()])
 def test_metadata_of_keys_are_words_that_are_checked(schema: type) -> None:
     for f in fields(schema):
-        assert f.metadata.keys() <= {"help", "choices", "shape", *BOUNDS}, f.name
+        assert f.metadata.keys() <= {"help", "choices", "shape", "form", "in_words", *BOUNDS}, f.name
         assert f.metadata.get("shape", "number") in SHAPES
         if isinstance(f.default, str) and "choices" in f.metadata:
             assert f.default in f.metadata["choices"]
@@ -94,12 +94,12 @@ def test_a_file_says_only_what_differs_from_the_defaults() -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("devices.seconds=[2,1]", r"must be \[lo, hi\] with lo <= hi, each a finite number above 0\."),
-        ("devices.up=[]", "must be a number or a list of numbers, each a finite number above 0"),
+        ("devices.seconds=[2,1]", r"must be \[lo, hi\] with lo <= hi, each between 1e-09 and 1e\+09\."),
+        ("devices.up=[]", "must be a number or a list of numbers, each between 1e-09"),
         ("devices.up=fast", "devices.up=fast is not possible"),
         ("model.hidden=[3,0]", "must be a list of numbers, each a finite number of at least 1"),
         ("rounds=0", "must be at least 1 and below 2^63".replace("^", r"\^")),
-        ("seed=-1", "must be a finite number of at least 0"),
+        ("seed=-1", "must be at least 0 and below 2"),
     ],
 )
 def test_bounds_in_words(line: str, sentence: str) -> None:
