@@ -17,10 +17,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from bench.errors import UserError
+from bench.errors import UserError, cannot_write
 from bench.prepare import registry
 from bench.prepare.compose import ComposedRun
-from bench.record import Run, cannot_write, make_folder, read
+from bench.record import Run, make_folder, read
 
 FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -20,10 +20,10 @@ from sweeps.queue import CODE, RESULT, TrialQueue, words_of
 def code_of(algo: str) -> str | None:
     """A digest of the files that the method's class and its parents stand in; None: there is no such method."""
     from algorithms.base import Algorithm
-    from bench import own_code
+    from bench import trust
     from bench.prepare import registry
 
-    if (own := own_code.split(algo)) is not None:
+    if (own := trust.split(algo)) is not None:
         files = {own[0]}
     elif (cls := registry.classes("algo").get(algo)) is not None:
         parents = [parent for parent in cls.__mro__ if issubclass(parent, Algorithm) and parent is not Algorithm]
