@@ -27,7 +27,7 @@ from bench.files import new_folder, replaced
 from bench.metrics import MB
 from bench.output import digests, metrics_csv, versions
 from bench.output.facts import git_revision
-from bench.output.keys import can_be_shown
+from bench.output.keys import is_of_run
 from bench.output.locks import is_locked, lock
 from bench.output.metrics_csv import Row
 from bench.output.result import RunResult, plain
@@ -249,7 +249,7 @@ def read_all(out: Path, group: str | None = None) -> list[Run]:
     for path in sorted(Path(out).glob("*/config.yaml")):
         try:
             run = read(path.parent)
-            if not can_be_shown(run.config, run.result is not None):
+            if not is_of_run(run.config):
                 raise UserError(f"{run.folder} is not the folder of a run: its config.yaml is of another program.")
             runs.append(run)
         except UserError as error:

@@ -37,7 +37,11 @@ def main(argv: Sequence[str]) -> int:
     parser = Parser("python -m bench replay", description=__doc__)
     parser.add_argument("run", metavar="runs/<id>", type=Path, help="the folder of a finished run, runs/<id>")
     parser.add_argument(
-        "words", metavar="algo=./file.py", nargs="*", help="code of your own that it ran, and that it may run again"
+        "words",
+        metavar="algo=./file.py",
+        nargs="*",
+        default=[],
+        help="code of your own that it ran, and that it may run again",
     )
     options = parser.parse_args(argv)
     run = read(options.run)

@@ -17,10 +17,8 @@ def dotted(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield f"{prefix}{key}", value
 
 
-def can_be_shown(config: Mapping[str, Any], finished: bool) -> bool:
-    """Whether a config has what tables and frames take from it; one of another program's has not."""
-    groups = ("algo", "dataset", *(("partition", "model") if finished else ()))
-    keys = {"created", "seed", *(("protocol", "scale", "rounds", "clients", "cohort") if finished else ())}
-    nodes = [config.get(group) for group in groups]
+def is_of_run(config: Mapping[str, Any]) -> bool:
+    """Whether a config has what every run's has; one of another program's has not."""
+    nodes = [config.get(group) for group in ("algo", "dataset")]
     named = all(isinstance(node, dict) and isinstance(node.get("name"), str) for node in nodes)
-    return named and keys <= config.keys() and isinstance(config["seed"], int)
+    return named and isinstance(config.get("seed"), int) and "created" in config

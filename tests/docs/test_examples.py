@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from made_result import made_result
 
+from bench import trust
 from bench.main import command
 from bench.output.pictures import pyplot
 from bench.own_code import load_file
@@ -30,6 +31,7 @@ def root(tmp_path: Path) -> None:
 def test_the_check_of_fedavgm_agrees_with_the_derivation_and_fails_for_another_momentum(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    trust.name("docs/examples/check_fedavgm.py")
     check = load_file(Path("docs/examples/check_fedavgm.py").absolute())
     assert check.main() < 1e-12
     right = check.quadratic

@@ -10,6 +10,7 @@ import pytest
 
 from algorithms.base import Algorithm
 from algorithms.fedprox import FedProx
+from bench import trust
 from bench.own_code import load_file
 from bench.prepare.registry import classes
 
@@ -19,6 +20,7 @@ FILE = re.compile(r"\b(?:algorithms|bench|datamodules|sweeps|leaderboards|tests)
 
 @pytest.fixture(scope="module")
 def hooks():
+    trust.name(str(DOCS / "hooks.py"))
     return load_file(DOCS / "hooks.py")
 
 
