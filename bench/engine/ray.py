@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from multiprocessing.util import Finalize
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -59,8 +60,8 @@ def connect(address: str) -> Any:
 
     if ray.is_initialized():
         return ray
-    if address != "auto":
-        _reach(address)
+    if ":" in (known := _known_address() if address == "auto" else address):
+        _reach(known)
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:  # Ray has several kinds, none of its own
@@ -69,6 +70,15 @@ def connect(address: str) -> Any:
             f"engine.address={address}: no Ray cluster answers ({text}); ray start --head begins one."
         ) from None
     return ray
+
+
+def _known_address() -> str:
+    """Of the cluster that this machine was last part of, which may be gone; empty: none is known."""
+    here = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
+    try:
+        return os.environ.get("RAY_ADDRESS") or here.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _reach(address: str) -> None:
@@ -112,6 +122,15 @@ class Actors:
         if len(calls) == 1 < self.count:
             yield getattr(self.service, name)(*calls[0])
             return
+        try:
+            yield from self._map(name, calls)
+        except (self.ray.exceptions.RayError, ConnectionError) as error:
+            raise UserError(
+                f"The Ray cluster is lost ({first_line(error) or type(error).__name__}): python bench.py resume=FOLDER, "
+                f"the run's, goes on once it is back, or with engine.address=null on this machine alone."
+            ) from None
+
+    def _map(self, name: str, calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
         todo, answers = list(range(len(calls))), dict[int, Any]()
         at_work: dict[Any, tuple[int, int]] = {}  # what will be answered: by which actor, to which call
         idle, deaths = list(range(self.count)), 0

@@ -168,9 +168,7 @@ def test_runs_under_different_protocols_are_said_before_the_first(
     assert command([*words, "algo=fedavg,fedagg"]) == 0
     out = capsys.readouterr().out
     first, protocols = out.index("--- job 1"), {config["protocol"] for config, _ in runs}
-    assert (
-        len(protocols) == 2
-        and "note: these runs on cifar10 have different protocols (fedlc: fedavg; fedagg: fedagg)" in out[:first]
-    )
+    sentence = "note: these runs on cifar10 have different protocols (fedlc: fedavg; fedagg: fedagg)"
+    assert len(protocols) == 2 and sentence in out[:first]
     assert command([*words, "algo=fedavg,fedagg", "protocol=none"]) == 0
     assert "note:" not in capsys.readouterr().out

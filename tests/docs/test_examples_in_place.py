@@ -107,6 +107,22 @@ def test_what_the_page_says_to_type_shows_the_paper(checkout: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_papers_runs_become_results_although_its_smoke_run_lies_in_the_checkout(
+    checkout: Path, tmp_path: Path
+) -> None:
+    """The commands of own_paper.md's second block but the last, which runs every method; one seed."""
+    mine = tmp_path / "mine"
+    git(checkout, "clone", "-q", checkout, mine)
+    run(mine, "-m", "sweeps", "example/table1", "scale=smoke", "seed=0", "--out", "smoke")
+    block = (ROOT / "docs/own_paper.md").read_text(encoding="utf-8").split("```")[3]
+    sweep, add, claims, _ = [shlex.split(line) for line in block.strip().splitlines()]
+    run(mine, *sweep[1:], "seed=0")
+    assert run(mine, *add[1:]).count("added  results/") == 2
+    assert run(mine, "-m", "leaderboards", "add", "runs/example-table1-seed=0").count("there already") == 2
+    assert run(mine, *claims[1:]).count("\nexample/") == 3
+
+
+@pytest.mark.slow
 def test_the_method_runs_on_the_data_set_with_the_partition(checkout: Path) -> None:
     assert "455 + 114 samples, 2 classes; sklearn (bundled)" in run(checkout, "-m", "datamodules", "list", "cancer")
     words = ("algo=fedavgm", "partition=halves", "dataset=cancer", "logger=none", "rounds=2")

@@ -1,9 +1,12 @@
 """What may happen to a sweep's database: away for a while, locked, with words in it that nobody here wrote."""
 
+import os
 import shlex
+import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from threading import Timer
@@ -20,6 +23,7 @@ from sweeps.patience import DatabaseAway
 from sweeps.queue import ERROR, JOB, RECORD
 from sweeps.storage import Storage, StorageAddress
 from sweeps.worker import Options, TrialTask, TrialWorker, benchmark
+from tests.patience import until
 
 ROOT = str(Path(__file__).resolve().parents[2])
 NAME, GRACE = "fedlga/fig2", 60
@@ -174,3 +178,46 @@ def test_a_record_that_the_database_names_is_resumed_only_if_it_is_ours(where, s
     result = benchmark(TrialTask(claimed, "runs", NAME, lambda folder: None, lambda round, accuracy: None))
     assert result.rounds == 2 and (tmp_path / "runs" / result.id).exists()
     assert [path.name for path in folder.iterdir()] == ["config.yaml"]
+
+
+def command(*words):
+    env = os.environ | {"PYTHONPATH": ROOT, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "sweeps", *words], env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def has_rows():
+    return any(len(path.read_text().splitlines()) > 3 for path in Path("runs").glob("2*/metrics.csv"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [3, 30])
+def test_driver_and_workers_outlive_a_database_that_restarts(seconds, server, on_server):
+    words = [REAL, *SMALL, "rounds=300", "seed=0,1", "--storage", on_server, "--workers", "2"]
+    driver = command(*words)
+    assert until(has_rows, 120)
+    server.stop()
+    time.sleep(seconds)
+    server.start()
+    out, err = driver.communicate(timeout=300)
+    assert driver.returncode == 0 and "4/4 finished" in out, out + err
+    assert "waiting for the database" in err and "The database is back" in err and "Traceback" not in err
+    logs = "".join(path.read_text() for path in Path("runs").glob("*/worker-*.log"))
+    assert "Traceback" not in logs
+    assert len(list(Path("runs").glob("2*"))) == 4  # nothing ran twice
+
+
+@pytest.mark.slow
+def test_a_stopped_worker_is_said_then_ended_and_its_run_goes_on():
+    words = [REAL, *SMALL, "rounds=1000", "setting=dist=IID;eta=0.01", "--grace", "4"]
+    driver = command(*words)
+    assert until(has_rows, 120)
+    (child,) = Path(f"/proc/{driver.pid}/task/{driver.pid}/children").read_text().split()
+    os.kill(int(child), signal.SIGSTOP)
+    out, err = driver.communicate(timeout=120)
+    assert driver.returncode == 1 and f"worker {child} was stopped" in err and "To go on: python -m sweeps" in err
+    again = command(*words)
+    out, err = again.communicate(timeout=120)
+    assert again.returncode == 0 and "1/1 finished" in out, out + err
+    assert len(list(Path("runs").glob("2*"))) == 1

@@ -115,3 +115,50 @@ def test_a_machine_that_is_in_no_cluster_is_told_how_to_begin_one(monkeypatch, t
 
 def test_a_ray_address_is_one_of_the_keys_of_the_record():
     assert compose.config([*SMALL, "engine.address=ray://head:10001"])["engine"]["address"] == "ray://head:10001"
+
+
+class LostRay:
+    """A stand-in for Ray whose cluster goes away."""
+
+    class exceptions:
+        RayError = type("RayError", (Exception,), {})
+        RayActorError = type("RayActorError", (RayError,), {})
+
+    def __init__(self, error):
+        self.error, self.asked = error, 0
+
+    def wait(self, refs, num_returns):
+        return refs[:1], refs[1:]
+
+    def get(self, ref):
+        self.asked += 1
+        raise self.error
+
+
+class Reference:
+    def remote(self, *call):
+        return object()
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked"), [("RayError", 1), ("RayActorError", 1 + actors.TRIES), (ConnectionResetError, 1)]
+)
+def test_a_lost_cluster_is_a_sentence_that_says_how_to_go_on(kind, asked):
+    error = (getattr(LostRay.exceptions, kind) if isinstance(kind, str) else kind)("The raylet is gone.\nMore.")
+    workers = actors.Actors.__new__(actors.Actors)
+    workers.ray, workers.count, workers.service = LostRay(error), 2, None
+    workers._actor = lambda: type("Handle", (), {"call": Reference()})
+    workers.actors = [workers._actor(), workers._actor()]
+    with pytest.raises(UserError, match=r"lost \(The raylet is gone\): .* resume=FOLDER.* engine.address=null") as told:
+        list(workers.map("test", [(1,), (2,)]))
+    assert workers.ray.asked == asked and "\n" not in str(told.value)
+
+
+def test_the_cluster_that_auto_would_look_for_is_known_without_ray(monkeypatch, tmp_path):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    assert actors._known_address() == ""
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray/ray_current_cluster").write_text("127.0.0.1:9\n")
+    with pytest.raises(UserError, match="127.0.0.1:9 cannot be reached"):
+        actors._reach(actors._known_address())
