@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from optuna.exceptions import StorageInternalError
 from optuna.storages import RDBStorage
+from sqlalchemy import text
 from sqlalchemy.exc import InterfaceError, OperationalError
 
 from bench.errors import UserError, first_line
@@ -18,6 +19,11 @@ from bench.errors import UserError, first_line
 T = TypeVar("T")
 AWAY_SECONDS = 300.0
 AGAIN_SECONDS = 1.0
+STILL = 0.4  # of the grace period, in which a worker that is alive sends a heartbeat
+BEATS = text(
+    "SELECT t.trial_id, h.heartbeat FROM trials t JOIN trial_heartbeats h ON h.trial_id = t.trial_id "
+    "WHERE t.state = 'RUNNING' AND t.study_id = :study"
+)
 
 
 class DatabaseAway(UserError):
@@ -75,8 +81,8 @@ def is_away(error: BaseException) -> bool:
     cause = error.__cause__ if isinstance(error, StorageInternalError) else error
     if not isinstance(cause, OperationalError | InterfaceError):
         return False
-    text = str(cause.orig)
-    return not type(cause.orig).__module__.startswith("sqlite") or "locked" in text or "busy" in text
+    said = str(cause.orig)
+    return not type(cause.orig).__module__.startswith("sqlite") or "locked" in said or "busy" in said
 
 
 def reason(error: BaseException) -> str:
@@ -90,7 +96,20 @@ class PatientStorage(RDBStorage):
 
     def __init__(self, patience: Patience, *args: Any, **more: Any) -> None:
         self.patience = patience
+        self._beats: dict[int, tuple[str, float]] = {}  # of a trial: its last heartbeat, and when that was first seen
         super().__init__(*args, **more)
+
+    def _get_stale_trial_ids(self, study_id: int) -> list[int]:
+        """Clocks jump: a trial that is late by the database's clock has to stand still while we look, for longer than
+        heartbeats are apart, and one that stands still for the whole grace period is late whatever the clock says."""
+        late, now = set(super()._get_stale_trial_ids(study_id)), time.monotonic()
+        with self.engine.connect() as connection:
+            rows = connection.execute(BEATS, {"study": study_id}).all()
+        for trial, beat in rows:
+            before = self._beats.get(trial, ("", now))
+            self._beats[trial] = before if before[0] == str(beat) else (str(beat), now)
+        still = {trial: now - self._beats[trial][1] for trial, _ in rows}
+        return [t for t, seconds in still.items() if seconds > (STILL if t in late else 1.0) * (self.grace_period or 0)]
 
 
 def _patient(method: Callable[..., T]) -> Callable[..., T]:
@@ -101,7 +120,7 @@ def _patient(method: Callable[..., T]) -> Callable[..., T]:
     return call
 
 
-_OF_ITS_CACHE = ("_create_new_trial", "_get_best_trial_id", "_get_stale_trial_ids", "_get_trials", "_set_trial_param")
+_OF_ITS_CACHE = ("_create_new_trial", "_get_best_trial_id", "_get_trials", "_set_trial_param")
 for _name in vars(RDBStorage):
     if _name.startswith(("get_", "set_", "create_")) or _name in _OF_ITS_CACHE:
         setattr(PatientStorage, _name, _patient(getattr(RDBStorage, _name)))

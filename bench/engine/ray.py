@@ -125,9 +125,10 @@ class Actors:
         try:
             yield from self._map(name, calls)
         except (self.ray.exceptions.RayError, ConnectionError) as error:
+            why = first_line(error) or type(error).__name__
             raise UserError(
-                f"The Ray cluster is lost ({first_line(error) or type(error).__name__}): python bench.py resume=FOLDER, "
-                f"the run's, goes on once it is back, or with engine.address=null on this machine alone."
+                f"The Ray cluster is lost ({why}): python bench.py resume=FOLDER, the run's, goes on once "
+                f"it is back, or with engine.address=null on this machine alone."
             ) from None
 
     def _map(self, name: str, calls: Sequence[tuple[Any, ...]]) -> Iterator[Any]:

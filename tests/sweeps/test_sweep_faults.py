@@ -8,13 +8,16 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Timer
+from types import SimpleNamespace
 
 import optuna
 import pytest
 from made_result import made_result
 from optuna.trial import TrialState
+from sqlalchemy import text
 
 from bench.errors import UserError
 from sweeps import storage
@@ -142,7 +145,7 @@ def test_neither_the_driver_nor_the_list_of_processes_shows_the_password(server,
         commands.append(command)
         return popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
 
-    monkeypatch.setattr("sweeps.drive.subprocess.Popen", ended)
+    monkeypatch.setattr("sweeps.drive.subprocess", SimpleNamespace(Popen=ended, PIPE=-1, STDOUT=-2))
     url = on_server.replace("postgres@", "postgres:secret@")
     chosen = options(url)
     assert Drive(chosen, 1, chosen.queue()).run() == 1
@@ -178,6 +181,30 @@ def test_a_record_that_the_database_names_is_resumed_only_if_it_is_ours(where, s
     result = benchmark(TrialTask(claimed, "runs", NAME, lambda folder: None, lambda round, accuracy: None))
     assert result.rounds == 2 and (tmp_path / "runs" / result.id).exists()
     assert [path.name for path in folder.iterdir()] == ["config.yaml"]
+
+
+@pytest.mark.parametrize(("jump", "alive", "after"), [(-3600, True, None), (-3600, False, 1.6), (3600, False, 4.0)])
+def test_a_clock_that_jumps_fails_no_trial_that_is_alive_and_hides_none_that_is_dead(jump, alive, after, database):
+    """Heartbeats an hour old, or an hour ahead, as the database's clock sees them."""
+    storage = TrialWorker(Options(NAME, ("seed=0",), database, "runs", 4)).queue.storage
+    worker = TrialWorker(Options(NAME, ("seed=0",), database, "runs", 4))
+    trial = worker.queue.claim().trial
+    optuna_storage, study = storage.optuna, worker.queue.storage.study_id(trial.study)
+    beat, began = datetime.now(UTC).replace(tzinfo=None) + timedelta(seconds=jump), time.monotonic()
+
+    def stale():
+        if alive or stale.first:
+            stale.first = False
+            moved = beat + timedelta(seconds=int(time.monotonic() - began))
+            with optuna_storage.engine.begin() as connection:
+                connection.execute(text("UPDATE trial_heartbeats SET heartbeat = :beat"), {"beat": moved})
+        return optuna_storage._get_stale_trial_ids(study)
+
+    stale.first = True
+    if after is None:
+        assert not until(stale, 5)
+    else:
+        assert until(stale, 20) and time.monotonic() - began >= after
 
 
 def command(*words):

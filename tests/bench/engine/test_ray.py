@@ -160,5 +160,5 @@ def test_the_cluster_that_auto_would_look_for_is_known_without_ray(monkeypatch, 
     assert actors._known_address() == ""
     (tmp_path / "ray").mkdir()
     (tmp_path / "ray/ray_current_cluster").write_text("127.0.0.1:9\n")
-    with pytest.raises(UserError, match="127.0.0.1:9 cannot be reached"):
+    with pytest.raises(UserError, match=r"127.0.0.1:9 cannot be reached"):
         actors._reach(actors._known_address())
