@@ -45,7 +45,10 @@ class Post(Algorithm):
         return Schedule(fed.clients, 1)
 
     def init_server(self, w, fed):
-        return {"w": w, "to": torch.eye(fed.clients, dtype=torch.bool).roll(1, 1), "read": torch.zeros(0, 2)}
+        return {"w": w, "to": torch.eye(fed.clients, dtype=torch.bool).roll(1, 1), "read": torch.zeros(fed.rounds, 2)}
+
+    def extra_up(self, fed):
+        return 2
 
     def local(self, jobs, w, epoch, fed):
         return LocalRule(drift=jobs.mail)
@@ -55,5 +58,6 @@ class Post(Algorithm):
         return Upload(trained.end - jobs.received, extra={"read": read}, gradient=trained.mean_gradient)
 
     def aggregate(self, server, updates, fed):
-        read = torch.cat([server["read"], updates.extra["read"].to(server["read"].dtype)])
+        new = updates.extra["read"].to(server["read"].dtype)
+        read = torch.cat([server["read"][len(new) :], new])
         return {**super().aggregate(server, updates, fed), "read": read}

@@ -56,6 +56,9 @@ def test_an_asynchronous_loop_calls_the_engine_far_less_often_than_it_has_jobs(m
 class Partial(Algorithm):
     """Averages models; the deep layer is sent in even versions only."""
 
+    def init_server(self, w, fed):
+        return {"w": w, "delta": w.new_zeros(fed.clients, len(w))}
+
     def sends(self, version, fed):
         return fed.all_layers if version % 2 == 0 else ~fed.layout.deep
 
@@ -121,6 +124,15 @@ class Traced(Algorithm):
     def requires(self):
         return frozenset({"trace", "last_gradient", "mean_gradient", "full_gradient", "start_loss"})
 
+    def init_server(self, w, fed):
+        rows, epochs = w.new_zeros(fed.cohort, len(w)), fed.epochs
+        gradients = {"last_gradient": rows, "mean_gradient": rows, "full_gradient": rows, "start_loss": rows[:, 0]}
+        trace = {"trace_w": w.new_zeros(epochs + 1, len(w)), "trace_gradient": w.new_zeros(epochs, len(w))}
+        return {"w": w, **gradients, **trace, "reached": w.new_zeros(epochs + 1)}
+
+    def extra_up(self, fed):
+        return 3 * fed.layout.size + 1
+
     def upload(self, jobs, trained, fed):
         names = ("last_gradient", "mean_gradient", "full_gradient", "start_loss")
         return Upload(trained.end - jobs.received, extra={name: getattr(trained, name) for name in names})
@@ -172,6 +184,9 @@ def test_cached_models_are_as_stale_as_the_version_they_were_made_from():
     @dataclass(frozen=True, kw_only=True)
     class Keeps(Algorithm):
         cacheable: ClassVar[bool] = True
+
+        def init_server(self, w, fed):
+            return {"w": w, "staleness": w.new_zeros(fed.clients)}
 
         def aggregate(self, server, updates, fed):
             return {**server, "staleness": updates.staleness}

@@ -51,6 +51,9 @@ def test_a_method_that_retransmits_sends_again_until_it_arrives(lose):
         unicast = ()
         retransmit = True
 
+        def extra_up(self, fed):
+            return 0
+
         def local(self, jobs, w, epoch, fed):
             from algorithms.base import LocalRule
 
