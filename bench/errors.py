@@ -115,6 +115,9 @@ def of_machine(error: BaseException) -> UserError | None:
     if isinstance(error, OSError) and error.errno in NOT_OUR_FAULT:
         where = f" {error.filename}" if error.filename else ""
         return UserError(f"Cannot read or write{where}: {error.strerror}.")
-    if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "allocate memory" in str(error)):
+    if isinstance(error, ImportError) and any(text in str(error) for text in ("map segment", "allocate memory")):
+        return UserError(f"There is not enough memory to load the libraries ({first_line(error)}); is ulimit -v set?")
+    exhausted = isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+    if exhausted or (isinstance(error, RuntimeError) and "allocate memory" in str(error)):
         return UserError("There is not enough memory for this run: a smaller model, batch_size or engine.batch helps.")
     return None

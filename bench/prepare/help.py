@@ -34,8 +34,8 @@ def text() -> str:
     parts = [
         "usage: python bench.py [-m] [key=value ...]\n\n"
         "Runs a federated benchmark and records it in runs/<id>/. With -m every combination of the values that are\n"
-        "separated by commas is run, and a table compares them. What is left open is filled by the data set, then\n"
-        "by the protocol, then by the scale.",
+        "separated by commas is run, and a table compares them; stopped, it goes on when the same words are\n"
+        "typed again. What is left open is filled by the data set, then by the protocol, then by the scale.",
         *(_section(group, option) for group, option in DEFAULTS.items()),
         "Keys\n" + "\n".join(_keys(Keys, "")),
         *("Keys of " + group + "\n" + "\n".join(_keys(schema, f"{group}.")) for group, schema in SCHEMAS.items()),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bench import trust
 from bench.errors import UserError
 from bench.main import command
 from bench.prepare import check, compose
@@ -187,6 +188,7 @@ def one_sentence(capsys: pytest.CaptureFixture[str], words: list[str], pattern: 
 def test_what_a_method_returns_is_refused_by_the_name_of_its_hook(case: str) -> None:
     text, pattern = ALGORITHMS[case]
     Path("mine.py").write_text(f"{HEAD}class Mine(Algorithm):\n    pass\n{text}")
+    trust.name(f"{Path.cwd()}/mine.py:Mine")
     config = composed() | {"algo": {"name": "mine", "_target_": f"{Path.cwd()}/mine.py:Mine"}}
     with pytest.raises(UserError, match=pattern):
         check.config(config)

@@ -19,7 +19,6 @@ from bench.output import facts
 from bench.prepare import compose
 from bench.record import TIMES, read, read_all
 from bench.run import run
-from tests.patience import until
 
 
 def config(tmp_path, *overrides):
@@ -209,34 +208,6 @@ def test_a_finished_run_is_not_run_again(tmp_path):
     (found,) = read_all(tmp_path / "runs")
     with pytest.raises(UserError, match="finished already"):
         run(found.config, resume=found.folder)
-
-
-def test_wandb_stays_offline_silent_and_inside_the_folder(tmp_path, monkeypatch, capfd):
-    for name in ("home", "here"):
-        (tmp_path / name).mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    for key, value in {"HOME": tmp_path / "home", "WANDB_CACHE_DIR": "", "WANDB_DATA_DIR": ""}.items():
-        monkeypatch.setenv(key, str(value))
-    result = run(config(tmp_path, "rounds=2", "logger=wandb") | {"group": "many"})
-    out, err = capfd.readouterr()
-    assert "wandb:" not in out + err and "W&B" not in out + err
-    assert not list((tmp_path / "home").iterdir()) and not list((tmp_path / "here").iterdir())
-    (found,) = read_all(tmp_path / "runs")
-    (log,) = found.folder.glob(f"wandb/offline-run-*/run-{found.id}.wandb")
-    for text in (result.weights_sha256, found.id, "many", "test_accuracy", "weights_sha256", "batch_size"):
-        assert until(lambda text=text: text.encode() in log.read_bytes())  # W&B's process writes after the run's end
-    (table,) = found.folder.glob("wandb/offline-run-*/files/media/table/results*.json")
-    columns, (row,) = (json.loads(table.read_text())[key] for key in ("columns", "data"))
-    assert dict(zip(columns, row, strict=True))["final_accuracy"] == result.final_accuracy
-
-
-def test_online_needs_a_key(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("WANDB_API_KEY", "NETRC"):
-        monkeypatch.delenv(name, raising=False)
-    with pytest.raises(UserError, match="WANDB_API_KEY"):
-        run(config(tmp_path, "logger=wandb_online"))
-    assert not (tmp_path / "runs").exists()
 
 
 def test_git_revision_is_of_this_checkout_or_nothing(monkeypatch, tmp_path):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.errors import of_machine
 from bench.main import command
 from bench.prepare import budget
 from bench.record import Record, read, read_all
@@ -95,6 +96,22 @@ def test_no_room_after_some_rounds_says_what_is_kept_and_resume_makes_it_whole(s
     assert f"python bench.py resume={run.folder}" in sentence
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
     assert command([f"resume={run.folder}"]) == 0 and len(read(run.folder).rows) == 30
+
+
+@pytest.mark.parametrize("megabytes", [100, 700])
+def test_too_few_addresses_to_load_the_libraries_are_a_sentence(megabytes):
+    done = process("bench.py", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes * 2**20,) * 2))
+    assert done.returncode == 2 and f"ulimit -v leaves {megabytes} MB" in one_error(done.stderr)
+
+
+NO_ROOM = "libtorch_cpu.so: failed to map segment from shared object"
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOMEM, "Cannot allocate memory"), MemoryError(), ImportError(NO_ROOM)]
+)
+def test_memory_that_runs_out_anywhere_is_a_sentence(error):
+    assert "There is not enough memory" in str(of_machine(error))
 
 
 def test_refusals_do_not_pay_for_lightning(runs):

@@ -1,5 +1,6 @@
 """W&B beside a run: its helper killed, its server away, and whatever else it raises, cost the run a warning."""
 
+import json
 import os
 import signal
 import time
@@ -8,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from bench.errors import UserError
 from bench.output import tracking
 from bench.output.tracking import Tracker
 from bench.prepare import compose
 from bench.record import read_all
 from bench.run import run
+from tests.patience import until
 
 
 def config(tmp_path, *overrides):
@@ -63,6 +66,34 @@ def test_a_wandb_that_does_not_start_is_one_warning(mode, tmp_path, monkeypatch,
     err = capsys.readouterr().err
     assert err.count("warning") == 1 and "W&B does not start (no helper)" in err
     assert modes == (["offline"] if mode == "wandb" else ["online", "offline"])
+
+
+def test_wandb_stays_offline_silent_and_inside_the_folder(tmp_path, monkeypatch, capfd):
+    for name in ("home", "here"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for key, value in {"HOME": tmp_path / "home", "WANDB_CACHE_DIR": "", "WANDB_DATA_DIR": ""}.items():
+        monkeypatch.setenv(key, str(value))
+    result = run(config(tmp_path, "rounds=2", "logger=wandb") | {"group": "many"})
+    out, err = capfd.readouterr()
+    assert "wandb:" not in out + err and "W&B" not in out + err
+    assert not list((tmp_path / "home").iterdir()) and not list((tmp_path / "here").iterdir())
+    (found,) = read_all(tmp_path / "runs")
+    (log,) = found.folder.glob(f"wandb/offline-run-*/run-{found.id}.wandb")
+    for text in (result.weights_sha256, found.id, "many", "test_accuracy", "weights_sha256", "batch_size"):
+        assert until(lambda text=text: text.encode() in log.read_bytes())  # W&B's process writes after the run's end
+    (table,) = found.folder.glob("wandb/offline-run-*/files/media/table/results*.json")
+    columns, (row,) = (json.loads(table.read_text())[key] for key in ("columns", "data"))
+    assert dict(zip(columns, row, strict=True))["final_accuracy"] == result.final_accuracy
+
+
+def test_online_needs_a_key(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("WANDB_API_KEY", "NETRC"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UserError, match="WANDB_API_KEY"):
+        run(config(tmp_path, "logger=wandb_online"))
+    assert not (tmp_path / "runs").exists()
 
 
 def helper():
