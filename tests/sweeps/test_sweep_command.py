@@ -125,7 +125,7 @@ def test_a_stopped_trial_goes_on_from_its_checkpoint(monkeypatch):
 
 
 def test_a_diverged_run_is_a_finished_trial_that_never_reached_the_target():
-    keys = (*SMALL, "rounds=3", "seed=0", "lr=1e30", "method=fedavg", "setting=dist=IID;eta=0.01", "model=mnist_cnn")
+    keys = (*SMALL, "rounds=3", "seed=0", "lr=1e14", "method=fedavg", "setting=dist=IID;eta=0.01", "model=mnist_cnn")
     worker = TrialWorker(options("fedagg/equal_rate", *keys))
     assert worker.work() == 0
     (trial,) = worker.queue.trials()
