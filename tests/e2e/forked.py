@@ -61,6 +61,8 @@ def ended(program, words, folder, seconds=60.0, memory=4e9):
     """Runs `python PROGRAM WORDS` in `folder` with so much time and so much more memory than this process has. A run
     that said how long it will take is not waited for."""
     names = [folder.parent / f"{folder.name}.{name}" for name in ("out", "err", "outside")]
+    for name in names:  # what the one before printed must not be taken for this one's
+        name.write_bytes(b"")
     begin = time.monotonic()
     child = os.fork()
     if not child:
@@ -79,7 +81,7 @@ def _waited(child, out, end):
         found, status = os.waitpid(child, os.WNOHANG)
         if found:
             return status
-        if time.monotonic() > end or (out.exists() and TOLD in out.read_bytes()):
+        if time.monotonic() > end or TOLD in out.read_bytes():
             os.killpg(child, signal.SIGKILL)
             return os.waitpid(child, 0)[1]
         time.sleep(0.005)

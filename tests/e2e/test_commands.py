@@ -69,7 +69,7 @@ def test_a_multirun_with_a_diverged_run_still_ends_with_its_table(capsys):
     out, err = capsys.readouterr()
     assert "diverged (its loss is" in err
     assert "Traceback" not in err
-    (line,) = [line for line in out.splitlines() if "lr=1e+14" in line and "diverged" in line]
+    (line,) = [line for line in out.splitlines() if "lr=100000000000000.0" in line and "diverged" in line]
     assert "diverged (1 of 1)" in line
     assert "never" in line
     runs = {run.config["lr"]: run.result for run in read_all(Path("runs"))}

@@ -6,6 +6,7 @@ import pytest
 
 from bench.errors import Diverged
 from tests.e2e.forked import ended
+from tests.running import bench
 
 LONG = "a" * 100_000
 LINES = {
@@ -96,3 +97,9 @@ def test_a_line_of_another_program(program, line, tmp_path):
     assert found.refused and found.fault() is None, str(found)
     assert [part for part in TOOLS[program, line] if part not in found.err] == []
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_batch_larger_than_the_data_is_all_samples_of_a_device():
+    small = ("rounds=2", "clients=6", "cohort=3")
+    one, other = (bench(*small, f"batch_size={size}") for size in (2**63 - 1, 1437))
+    assert one.result.weights_sha256 == other.result.weights_sha256
