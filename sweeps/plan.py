@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -119,6 +120,9 @@ def find(name: str, overrides: Sequence[str] = ()) -> Sweep:
             raise UserError(f"{name} has several sweeps: {', '.join(mine)}; python -m sweeps list describes them.")
         raise unknown("sweep", name, known, "python -m sweeps list shows them all")
     sweep, given = known[name], sorted(overrides)
+    keys = Counter(text.partition("=")[0] for text in given)
+    if twice := [key for key, count in keys.items() if count > 1 and key not in NARROWING]:
+        raise UserError(f"{twice[0]} is given twice.")
     for text in given:
         key, equals, value = text.partition("=")
         if not equals or not value:

@@ -64,6 +64,7 @@ def test_the_list_has_every_sweep_with_runs_and_time(capsys, monkeypatch):
         (["fedlga/fig2", "nope=3", "--dry-run"], "Unknown key 'nope'"),
         (["results", "fedlga/fig2", "algo.nope=3"], "algo.nope"),
         (["fedlga/fig2", "rounds=many", "--dry-run"], "rounds"),
+        (["fedlga/fig2", "rounds=10", "rounds=9", "--dry-run"], "rounds is given twice"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(capsys, monkeypatch, words, expected):
