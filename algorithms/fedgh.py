@@ -29,7 +29,7 @@ class FedGH(Algorithm):
 
     personal: ClassVar[str] = "body"
     eta_theta: float | None = field(default=None, metadata={"above": 0})  # the header's rate; None: the run's
-    steps: int | None = field(default=None, metadata={"min": 1})
+    steps: int | None = field(default=None, metadata={"min": 1, "max": 100_000})
 
     @property
     def requires(self) -> frozenset[str]:

@@ -30,7 +30,8 @@ LINES = {
     ],
     "lr=1e300": ["lr=1e+300 is not possible: it must be 0, or between 1e-15 and 1e+15 in size"],
     "lr=5e-324": ["lr=5e-324 is not possible: it must be 0, or between 1e-15 and 1e+15 in size"],
-    "algo=fedgh algo.steps=99999999999999999999": ["algo.steps=99999999999999999999 is not possible"],
+    "algo=fed2a algo.P=99999999999999999999": ["algo.P=99999999999999999999 is not possible", "below 2^63"],
+    f"algo=fedgh algo.steps={2**63 - 1}": ["is not possible: it must be between 1 and 100000"],
     "concurrency=${lr}": ["concurrency=${lr} refers to a key that is left open"],
     "algo=fedasync algo.b=2": ["algo.b=2.0 makes no difference here: it needs algo.staleness=hinge"],
     # wrongly accepted
