@@ -159,7 +159,7 @@ def test_relu_waits_for_the_pooling():
 def test_the_form_of_a_convolution_follows_from_its_sizes(name, shape, batch, forms):
     keys = {"dropout": 0.0, "channels": [64, 128], "hidden": [8, 8]}
     net = models.build({"name": name, "width": 1.0, **keys}, shape, CLASSES, stream(0, "init"))
-    steps = Convolutional(*federation(net, shape, [2], batch_size=batch, dtype=torch.float32)).layers
+    steps = Convolutional(*federation(net, shape, [batch], batch_size=batch, dtype=torch.float32)).layers
     assert [type(step) for step in steps if isinstance(step, Im2col | Spectral | TorchConvolution)] == forms
 
 
