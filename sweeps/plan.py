@@ -134,9 +134,9 @@ def find(name: str, overrides: Sequence[str] = ()) -> Sweep:
     return replace(sweep, given=tuple(given))
 
 
-def merged(overrides: Iterable[str], text: str) -> tuple[str, ...]:
-    """With `text` in the place of what sets the same key, or at the end."""
-    return tuple({word.partition("=")[0]: word for word in (*overrides, text)}.values())
+def merged(overrides: Iterable[str], *words: str) -> tuple[str, ...]:
+    """With the words in the place of what sets the same keys, or at the end."""
+    return tuple({word.partition("=")[0]: word for word in (*overrides, *words)}.values())
 
 
 def cells(
