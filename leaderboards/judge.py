@@ -56,7 +56,7 @@ def agreement(
     if claimed is None:
         return Agreement(differs=mean + next_run < last, why="every seed reaches the target")
     away = abs(mean - claimed)
-    if away + _t(1 - LEVEL / looks, n) * deviation / math.sqrt(n) <= allowed + SLACK:
+    if away + _t(1 - LEVEL / looks, n) * deviation / math.sqrt(n) < allowed - SLACK:
         return Agreement(agrees=True)
     beyond = away - _t(1 - LEVEL / 2, n) * deviation / math.sqrt(n) > allowed + SLACK
     if beyond and away > next_run + half + SLACK:

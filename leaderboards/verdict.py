@@ -138,7 +138,7 @@ def _look(claim: Claim, view: View) -> Looked | None:
 
 
 def _agreement(claim: Claim, found: Measured, looks: int) -> Agreement:
-    claimed, half = _comparable(claim)
+    claimed, half = comparable(claim)
     allowed = judge.margin(claim, claimed) if claimed is not None else 0.0
     return judge.agreement(claimed, list(found.values.values()), half, allowed, last=found.last, looks=looks)
 
@@ -180,7 +180,7 @@ def _made(claim: Claim, found: Looked, name: str, why: Sequence[str], readings: 
         scale=found.measured.scale,
         deviations=found.measured.deviations,
         values=tuple(found.measured.values.items()),
-        ratio=_comparable(claim)[0] if rivals.yardstick(claim) is not None else None,
+        ratio=comparable(claim)[0] if rivals.yardstick(claim) is not None else None,
         results=found.measured.results,
         readings=readings,
     )
@@ -217,7 +217,7 @@ def _asked(claim: Claim) -> tuple[Open, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _comparable(claim: Claim) -> tuple[float | None, float]:
+def comparable(claim: Claim) -> tuple[float | None, float]:
     """The claimed number as it can be measured here, and how far it may have been rounded."""
     stick = rivals.yardstick(claim)
     if stick is None or claim.value is None:
