@@ -65,7 +65,10 @@ class Renamed:
 
 
 Changes = Sequence[Added | Renamed]
-CONFIG: Changes = (Renamed(2, "engine.name", "cohort", "vmap"),)
+CONFIG: Changes = (
+    Renamed(2, "engine.name", "cohort", "vmap"),
+    Added(3, "algo.phi1", "sum", option="fedagg"),
+)
 RESULT: Changes = (Renamed(2, "engine", "cohort", "vmap"),)
 
 
