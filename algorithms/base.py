@@ -161,7 +161,7 @@ class Algorithm:
 
     @property
     def requires(self) -> frozenset[str]:
-        """Fields of Trained (or "trace") that the engine has to fill."""
+        """Fields of Trained (or "trace") that the engine has to fill; "step_means" makes the traced gradients means."""
         return frozenset()
 
     def schedule(self, fed: Fed) -> Schedule:

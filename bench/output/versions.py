@@ -65,7 +65,12 @@ class Renamed:
 
 
 Changes = Sequence[Added | Renamed]
-CONFIG: Changes = (Renamed(2, "engine.name", "cohort", "vmap"),)
+CONFIG: Changes = (
+    Renamed(2, "engine.name", "cohort", "vmap"),
+    Added(3, "algo.phi1", "sum", option="fedagg"),
+    Added(3, "algo.product", "outer", option="fedlga"),
+    Added(3, "algo.times", "once", option="fedlga"),
+)
 RESULT: Changes = (Renamed(2, "engine", "cohort", "vmap"),)
 
 

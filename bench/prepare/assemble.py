@@ -143,10 +143,10 @@ def build(config: Mapping[str, Any], folder: Callable[[Mapping[str, Any]], Path]
     try:
         algo = create(config["algo"])
         number = count.workers(config, layout.size, samples, rules(config, algo, fed), setup.device)
-        traced = replace(fed, trace=Prerun(partial(make, fed, service.engine), kept))  # a worker has no other workers
-        workers = _start(config, replace(service, fed=traced), number)
+        prerun = Prerun(partial(make, fed, service.engine), algo.requires, kept)  # a worker has no other workers
+        workers = _start(config, replace(service, fed=replace(fed, trace=prerun)), number)
         engine = service.engine if isinstance(workers, ThisProcess) else Spread(service.engine, workers)
-        prerun = Prerun(partial(make, fed, engine), kept)
+        prerun = Prerun(partial(make, fed, engine), algo.requires, kept)
         loop = make(replace(fed, trace=prerun), engine, algo)
     except UserError:
         raise
