@@ -173,7 +173,7 @@ def same(runs: Iterable[PlannedRun], setting: str, /, **label: str) -> tuple[Pla
 
 
 def _words(*parts: str) -> tuple[str, ...]:
-    return tuple(word for part in (*parts, "scale=paper") for word in part.split())
+    return merged((), *(word for part in (*parts, "scale=paper") for word in part.split()))
 
 
 def _narrow(sweep: Sweep, key: str, patterns: str) -> Sweep:

@@ -216,14 +216,14 @@ def test_virtual_seconds_are_ratios_and_moments_are_translated_by_fedavg():
 def test_the_equal_rate_control_stands_beside_the_claim_and_changes_nothing():
     found = made.table_vi(GOOD)
     control = [
-        made.result("fedlga/readings", "fedlga", "fmnist", "eta_g=2;scale=0", seed=s, accuracy=made.crossing(n))
+        made.result("fedlga/variations", "fedlga", "fmnist", "eta_g=2;scale=0", seed=s, accuracy=made.crossing(n))
         for s, n in enumerate((65, 74, 71))
     ]
     [claim] = [c for c in load() if c.id == f"fedlga/table-vi/fedlga/fmnist/{DEFAULT}/rounds_to_target"]
     assert rounds("fedlga", found + control) == rounds("fedlga", found)
     assert controls(claim, Shelf(found)) == []
     control.append(
-        made.result("fedlga/readings", "fedlga", "fmnist", "momentum=0.5", accuracy=made.crossing(30))
+        made.result("fedlga/variations", "fedlga", "fmnist", "momentum=0.5", accuracy=made.crossing(30))
     )  # a reading, no control
     [words] = controls(claim, Shelf(found + control))
     assert words.startswith("fedlga, eta_g=2, scale=0: 70 ± ")
