@@ -14,35 +14,40 @@ table = partial(cells, "fedlga")
 Rounds = partial(Sweep, goal="rounds_to_target")
 
 
-def lga(name: str, scale: object, why: str, **more: str) -> Reading:
+def lga(name: str, scale: object, source: str, why: str, **more: str) -> Reading:
     keys = {"scale": scale, "gradient": "update", "product": "outer", "times": "once", **more}
-    source = "Eqs. (5) and (6), l. 123 and 131: Delta_i + G (w_hat - w_i), G = g g'."
     return Reading(name, " ".join(f"algo.{key}={value}" for key, value in keys.items()), source, why)
 
 
+SIGN = "Table I (l. 61) and l. 99: Delta = w - w_{i,E}; Alg. 1 has the opposite."
+UNIT = "Eqs. (4) and (5), l. 118-127: a Hessian times a displacement is added to an update."
+DC_ASGD = 'l. 121: "as illustrated in [55]", which is DC-ASGD; l. 158: "linear to the dimension of w".'
+LENGTH = "Eq. (5), l. 127: a displacement is added to an update, so that G has no unit."
 FEDLGA = Open(
     about="FedLGA's approximation: sign and size, which gradient, which product, how often",
     methods=("fedlga",),
     datasets=("*",),
     readings=(
-        lga("to the letter", 1, "Nothing is added to the two equations."),
-        lga("minus", -1, "Table I has Delta = w - w_i, Alg. 1 the opposite: the sign turns."),
-        lga("minus a tenth", -0.1, "The units do not match, so a scale is needed; ours."),
-        lga("eta_l", "eta_l", "A Hessian times a displacement is a gradient: a rate makes it an update."),
-        lga("minus eta_l", "-eta_l", "The same with Table I's sign."),
-        lga("last gradient", -0.1, "Eq. (6) has the gradient at w_{i,E_i}, the device's last.", gradient="last"),
+        lga("to the letter", 1, "Alg. 2, l. 12 (l. 184): Delta + G (w_hat - w_i), G = g g'.", "Nothing is added."),
+        lga("minus", -1, SIGN, "Eq. (5) in the one sign, put into Alg. 1's."),
+        lga("minus a tenth", -0.1, "Ours.", "Between no approximation and the whole one."),
+        lga("eta_l", "eta_l", UNIT, "A rate makes a gradient an update."),
+        lga("minus eta_l", "-eta_l", f"{SIGN} {UNIT}", "Both: a step of descent."),
+        lga("each missing epoch", "-eta_l", "l. 121: between E_i and E.", "Eq. (4)'s sum.", times="missing"),
+        lga("tau_i times", "-eta_l", "l. 139: tau_i is sent; l. 233 has tau_max^2.", "Else why send it.", times="tau"),
+        lga("last gradient", -1, "Eq. (6), l. 132: at w_{i,E_i}.", "The nearest that was computed.", gradient="last"),
+        lga("diagonal", 1, DC_ASGD, "G's diagonal, as there.", product="diagonal"),
+        lga("diagonal, minus", -1, f"{DC_ASGD} {SIGN}", "Both.", product="diagonal"),
+        lga("normalised", 1, LENGTH, "g g' / |g|^2.", product="normalised"),
+        lga("normalised, minus", -1, f"{LENGTH} {SIGN}", "Both.", product="normalised"),
         lga(
-            "gradient of the gap",
-            -0.1,
-            "l. 121: the gradient between E_i and E; that to w_hat is known.",
+            "the mean of those who finished",
+            1,
+            "l. 121: g = (Delta_E - Delta_{E_i}) / (E - E_i), with w_hat for w_{i,E} (l. 125).",
+            "Then Delta_hat is that mean.",
             gradient="gap",
+            product="normalised",
         ),
-        lga("diagonal", 1, "DC-ASGD, its [55], keeps the diagonal of g g'.", product="diagonal"),
-        lga("diagonal, minus", -1, "The same with Table I's sign.", product="diagonal"),
-        lga("normalised", 1, "g g' / |g|^2 has no unit: Eq. (5) then adds updates to updates.", product="normalised"),
-        lga("normalised, minus", -1, "The same with Table I's sign.", product="normalised"),
-        lga("each missing epoch", -0.1, "Sec. IV-C sends tau_i and never uses it: once an epoch.", times="missing"),
-        lga("tau_i times", -0.1, "The same, as tau_i = E - E_i + 1 counts.", times="tau"),
     ),
     chosen="minus a tenth",
 )
