@@ -66,6 +66,7 @@ class Fed:
     trace: Callable[[int], Trace] = _absent  # of a version in a run of FedAvg with the same seeds
     # models [K, P], "train" | "test" -> [K, m, d] a layer
     layer_outputs: Callable[[Tensor, str], list[Tensor]] = _absent
+    gamma: Callable[[int, int], float] = _absent  # how much faster than its uplink a device's link to another one is
     fit_head: Callable[[Tensor, Tensor, Tensor, int, float], Tensor] = _absent  # w, features, labels, steps, lr -> w
 
     @property

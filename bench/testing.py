@@ -165,6 +165,7 @@ def quadratic(
         decay=key["weight_decay"],
         samples=weight,
         layout=layout,
+        gamma=script.gamma,
     )
     rules = _rules(method.schedule(fed), key)
     engine, start = Eager(module, layout, _batches(len(a), key["seed"])), layout.flatten(trainable(module))
