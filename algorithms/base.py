@@ -179,6 +179,21 @@ class Algorithm:
         """[L] bool: the layers that a device which downloaded `version` will upload."""
         return fed.all_layers
 
+    @property
+    def chooses_on_arrival(self) -> bool:
+        """Asynchronous schedules: `sends` goes by the version at an upload's arrival instead of the one downloaded."""
+        return False
+
+    @property
+    def keeps_unsent(self) -> bool:
+        """A device goes on from its own model in the layers that it did not send."""
+        return False
+
+    @property
+    def dates_on_arrival(self) -> bool:
+        """aggregation=cached: a stored model's staleness counts from its arrival instead of its download."""
+        return False
+
     def extra_up(self, fed: Fed) -> int:
         """How many numbers travel up beside the model; down follows from broadcast and unicast."""
         return 0

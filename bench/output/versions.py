@@ -66,6 +66,7 @@ class Renamed:
 
 Changes = Sequence[Added | Renamed]
 READINGS = {  # fields of methods with which a paper can be read otherwise, as it was read before
+    ("fed2a",): {"plu": "download", "unsent": "replaced", "t_k": "download"},
     ("fedlc", "sc_fedlc", "fedlc_t"): {"eta_of": "step", "localcol_order": "index"},
 }
 CONFIG: Changes = (
