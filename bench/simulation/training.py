@@ -79,7 +79,7 @@ class Training:
         if self.rules.aggregation == "cached":
             date = torch.full_like(found.version, version) if self.algo.dates_on_arrival else found.version
             _remember(self.cache, found, date, self.fed)
-            found = _everyone(self.cache, server["w"], version, self.fed, self.rules.weighting)
+            found = _everyone(self.cache, found.layers.any(0), server["w"], version, self.fed, self.rules.weighting)
         return self.algo.aggregate(server, found, self.fed)
 
 
@@ -184,9 +184,12 @@ def _remember(cache: Memory, updates: Updates, date: Tensor, fed: Fed) -> None:
         cache.write(client, {"w": model, "version": date[k]})
 
 
-def _everyone(cache: Memory, w: Tensor, version: int, fed: Fed, weighting: str) -> Updates:
-    """aggregation=cached: every device's last model, the initial one of those never heard of."""
+def _everyone(cache: Memory, sent: Tensor, w: Tensor, version: int, fed: Fed, weighting: str) -> Updates:
+    """aggregation=cached: every device's last model, the initial one of those never heard of, in the layers `sent` [L]
+    by somebody this time; the others are as if nobody had."""
     model, versions = cache.rows("w"), cache.rows("version")
+    if not sent.all():
+        model = torch.where(fed.layout.expand(sent), model, w)
     nothing, one = torch.zeros_like(fed.samples), torch.ones_like(fed.samples)
     return Updates(
         client=torch.arange(fed.clients, device=w.device),
@@ -199,7 +202,7 @@ def _everyone(cache: Memory, w: Tensor, version: int, fed: Fed, weighting: str) 
         effective_steps=nothing,
         lr_sum=nothing,
         loss=nothing,
-        layers=fed.all_layers.expand(fed.clients, -1),
+        layers=sent.expand(fed.clients, -1),
         received=w.expand_as(model),
         delta=model - w,
         base=w.expand_as(model),

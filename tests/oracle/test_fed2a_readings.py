@@ -55,7 +55,7 @@ def derive(
     aggregation t it sends the deep layer if v (plu=download) or t (upload) is one of PLU's rounds.
     arrived: each layer is the mean over those who sent it, by count n_i f(t - v); what nobody sent stays.
     cached: the server overwrites what it stored of i, layer by layer, and notes v (t_k=download) or t (upload) for it;
-    each layer is the mean over all stored, by n_i f(t - noted); w_0 and 0 are stored at first."""
+    each layer that somebody sent is the mean over all stored, by n_i f(t - noted); w_0 and 0 are stored at first."""
     N, s = q.clients, len(q.w0) - deep
     w, rounds = [q.w0], deep_rounds(q.rounds + P, P, D)
     own, sent, numbers, kept = np.tile(q.w0, (N, 1)), np.ones(N, bool), 0, 0
@@ -72,7 +72,8 @@ def derive(
             noted[i] = v if t_k == "download" else t
         if cached:
             raw = q.samples * np.array([F[tvw](t - date) for date in noted])
-            new = raw @ stored / raw.sum()
+            upto = len(q.w0) if any(sent[i] for i, _ in counts) else s
+            new[:upto] = raw @ stored[:, :upto] / raw.sum()
         else:
             raw = {i: count * q.samples[i] * F[tvw](t - v) for (i, v), count in counts.items()}
             for part, who in ((slice(0, s), list(raw)), (slice(s, None), [i for i in raw if sent[i]])):
@@ -213,11 +214,12 @@ def test_rce_with_every_devices_last_model(alone: str, schedule: str) -> None:
     remember, merge = run.training.merge, {}
 
     def watch(server: Any, version: int, rows: Any, learned: Any, sent: Any) -> Any:
+        somebody = fed.layout.expand(torch.tensor(rows.layers).any(0)).numpy()
         for k, i in enumerate(rows.client):
             there = fed.layout.expand(torch.tensor(rows.layers[k])).numpy()
             model = (sent[rows.version[k]]["w"] + learned.delta[k]).double().numpy()
             stored[i], noted[i] = np.where(there, model, stored[i]), rows.version[k]
-        merge[version] = stored.copy(), version - noted
+        merge[version] = np.where(somebody, stored, server["w"]), version - noted, somebody
         return remember(server, version, rows, learned, sent)
 
     run.training.merge = watch  # type: ignore[method-assign]
@@ -226,15 +228,16 @@ def test_rce_with_every_devices_last_model(alone: str, schedule: str) -> None:
     assert len(seen) == run.version >= 14
     assert schedule != "schedule=sync" or run.sync
     for t, (w, _, after) in enumerate(seen):
-        models, age = merge[t]
+        models, age, somebody = merge[t]
         outputs = fed.layer_outputs(torch.cat([w[None], torch.from_numpy(models).float()]), "train")
         raw = fed.samples.numpy() / (age + 1) if alone.endswith("inv") else np.ones(N)
-        expected = np.zeros(len(w))
+        expected = w.double().numpy().copy()
         for layer, values in enumerate(outputs):
             glo, *loc = (pdist(v.double().numpy(), "cosine") for v in values)
             rc = np.array([pearsonr(glo, u).statistic ** 2 for u in loc])
             part = fed.layout.expand(torch.eye(len(outputs), dtype=torch.bool)[layer]).numpy()
-            expected[part] = (raw * rc) @ models[:, part] / (raw * rc).sum()
+            if somebody[part].all():
+                expected[part] = (raw * rc) @ models[:, part] / (raw * rc).sum()
         np.testing.assert_allclose(after.numpy(), expected, atol=2e-6)
 
 
