@@ -114,7 +114,7 @@ class WorkerSetup:
             **constants(config),
             samples=w0.new_tensor([len(c) for c in self.clients]),
             layout=layout,
-            layer_outputs=LayerOutputs(module, layout, loaded, inputs),
+            layer_outputs=LayerOutputs(module, layout, loaded, inputs, seed),
             fit_head=HeadFit(module, layout),
         )
         x, y = _test(loaded, config["test_samples"])
