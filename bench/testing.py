@@ -167,6 +167,7 @@ def quadratic(
         decay=key["weight_decay"],
         samples=weight,
         layout=layout,
+        gamma=script.gamma,
     )
     rules = _rules(method.schedule(fed), key)
     batches = _batches(np.broadcast_to(key["epoch_steps"], len(a)), key["seed"])

@@ -114,7 +114,7 @@ class WorkerSetup:
             **constants(config),
             samples=w0.new_tensor([len(c) for c in self.clients]),
             layout=layout,
-            layer_outputs=LayerOutputs(module, layout, loaded, inputs),
+            layer_outputs=LayerOutputs(module, layout, loaded, inputs, seed),
             fit_head=HeadFit(module, layout),
         )
         x, y = _test(loaded, config["test_samples"])
@@ -133,8 +133,9 @@ def build(config: Mapping[str, Any], folder: Callable[[Mapping[str, Any]], Path]
     named = {**config["engine"], "name": service.engine.name}
     config = {**config, "engine": named, "engine_why": config.get("engine_why") or why}
     kept = partial(folder, config) if folder else None
-    module, layout, fed = service.engine.module, service.engine.layout, service.fed
+    module, layout = service.engine.module, service.engine.layout
     devices = Devices(config["clients"], config["seed"], config["sampling"], Population(**config["devices"]))
+    fed = replace(service.fed, gamma=devices.gamma)
     w0 = layout.flatten(trainable(module))
 
     def make(fed: Fed, engine: Trains, algo: Algorithm) -> FederatedLoop:
