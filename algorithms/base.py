@@ -66,6 +66,7 @@ class Fed:
     trace: Callable[[int], Trace] = _absent  # of a version in a run of FedAvg with the same seeds
     # models [K, P], "train" | "test" -> [K, m, d] a layer
     layer_outputs: Callable[[Tensor, str], list[Tensor]] = _absent
+    gamma: Callable[[int, int], float] = _absent  # how much faster than its uplink a device's link to another one is
     fit_head: Callable[[Tensor, Tensor, Tensor, int, float], Tensor] = _absent  # w, features, labels, steps, lr -> w
 
     @property
@@ -161,7 +162,7 @@ class Algorithm:
 
     @property
     def requires(self) -> frozenset[str]:
-        """Fields of Trained (or "trace") that the engine has to fill."""
+        """Fields of Trained (or "trace") that the engine has to fill; "step_means" makes the traced gradients means."""
         return frozenset()
 
     def schedule(self, fed: Fed) -> Schedule:
@@ -177,6 +178,21 @@ class Algorithm:
     def sends(self, version: int, fed: Fed) -> Tensor:
         """[L] bool: the layers that a device which downloaded `version` will upload."""
         return fed.all_layers
+
+    @property
+    def chooses_on_arrival(self) -> bool:
+        """Asynchronous schedules: `sends` goes by the version at an upload's arrival instead of the one downloaded."""
+        return False
+
+    @property
+    def keeps_unsent(self) -> bool:
+        """A device goes on from its own model in the layers that it did not send."""
+        return False
+
+    @property
+    def dates_on_arrival(self) -> bool:
+        """aggregation=cached: a stored model's staleness counts from its arrival instead of its download."""
+        return False
 
     def extra_up(self, fed: Fed) -> int:
         """How many numbers travel up beside the model; down follows from broadcast and unicast."""

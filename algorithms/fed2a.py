@@ -11,10 +11,11 @@ from torch import Tensor
 
 from algorithms.base import Algorithm, Fed, Schedule, State, Updates
 from algorithms.ops import one_of
+from algorithms.representation import consistency, rdm
 
 
 def plu_sends_deep(t: int, P: int, D: int) -> bool:
-    """Sec. 3.3.1: all of the first period, then the last D rounds of each; t is the version downloaded, from 0."""
+    """Sec. 3.3.1: all of the first period, then the last D rounds of each; t counts versions, from 0."""
     return t < P or t % P >= P - D
 
 
@@ -25,35 +26,16 @@ def time_weights(n: Tensor, staleness: Tensor, kind: str) -> Tensor:
     return n * f[kind] / (n * f[kind]).sum()
 
 
-def rdm(outputs: Tensor, distance: str) -> Tensor:
-    """Eqs. (6)-(9): [..., m, d] -> [..., m, m] pairwise distances, in float64; a zero vector is at cosine 0 to all."""
-    v = outputs.double()
-    if distance == "euclidean":
-        return torch.cdist(v, v, compute_mode="donot_use_mm_for_euclid_dist")  # Eq. (9)
-    if distance == "correlation":
-        v = v - v.mean(-1, keepdim=True)  # Eq. (7)
-    v = torch.nn.functional.normalize(v, dim=-1, eps=1e-300)
-    return 1 - v @ v.mT  # Eq. (8)
-
-
-def consistency(rdm_a: Tensor, rdm_b: Tensor) -> Tensor:
-    """Eq. (10): squared correlation of the upper triangles, [..., m, m] -> [...]; 0 where one is constant."""
-    i, j = torch.triu_indices(rdm_a.shape[-1], rdm_a.shape[-1], 1, device=rdm_a.device)
-    a, b = rdm_a[..., i, j], rdm_b[..., i, j]
-    flat = [u.amax(-1) - u.amin(-1) <= 1e-12 * u.abs().amax(-1).clamp(min=1) for u in (a, b)]  # but for rounding
-    a, b = a - a.mean(-1, keepdim=True), b - b.mean(-1, keepdim=True)
-    rho = (a * b).sum(-1) / (a.norm(dim=-1) * b.norm(dim=-1))
-    return torch.where(flat[0] | flat[1], torch.zeros_like(rho), rho**2)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Fed2A(Algorithm):
     """Semi-asynchronous mean of models by layer: fresh ones, and layers that represent alike, count more.
 
     Liu, Chen, You: Fed2A: Federated Learning Mechanism in Asynchronous and Adaptive Modes. Electronics 11, 2022.
 
-    Deviations: PLU goes by the version a device downloaded (D = P: off; a model of deep layers only then sends nothing
-    in some rounds). n_k is the run's weight. tvw=none: RCE alone weighs by rc, neither (PLU alone) by n_k. A layer in
+    Deviations: PLU goes by the version a device downloaded, or by the server's when it uploads (`plu`; D = P: off; a
+    model of deep layers only then sends nothing in some rounds). t_k likewise (`t_k=upload` is for aggregation=cached:
+    what has just arrived is fresh). A download replaces the deep layers that a device did not upload, or leaves them
+    to it (`unsent`). n_k is the run's weight. tvw=none: RCE alone weighs by rc, neither (PLU alone) by n_k. A layer in
     which no sender has rc > 0 falls back to the other weight; one that nobody sent stays. Eq. (8) as 1 - cosine.
     """
 
@@ -61,16 +43,32 @@ class Fed2A(Algorithm):
     K: int | None = field(default=None, metadata={"min": 1})  # None: the cohort
     P: int = field(default=10, metadata={"min": 1})
     D: int = field(default=8, metadata={"min": 1})
+    plu: str = "download"
+    unsent: str = "replaced"
     tvw: str = "inv"
+    t_k: str = "download"
     rce: bool = True
     distance: str = "cosine"
     stimuli: str = "train"  # the paper: test
 
     def __post_init__(self) -> None:
         one_of(self, tvw=("exp", "inv", "log", "none"), distance=("cosine", "correlation", "euclidean"))
-        one_of(self, stimuli=("train", "test"))
+        one_of(self, stimuli=("train", "test"), unsent=("replaced", "kept"))
+        one_of(self, plu=("download", "upload"), t_k=("download", "upload"))
         if self.D > self.P:
             raise ValueError(f"algo.D={self.D} of the algo.P={self.P} rounds of a period is not possible")
+
+    @property
+    def chooses_on_arrival(self) -> bool:
+        return self.plu == "upload"
+
+    @property
+    def dates_on_arrival(self) -> bool:
+        return self.t_k == "upload"
+
+    @property
+    def keeps_unsent(self) -> bool:
+        return self.unsent == "kept"
 
     def schedule(self, fed: Fed) -> Schedule:
         return Schedule(fed.clients, self.K or fed.cohort)

@@ -12,11 +12,6 @@ from algorithms.base import Algorithm, Fed, Jobs, LocalRule, State, Trained, Upd
 from algorithms.ops import epoch_means, mean_path, one_of, path_change, tracking
 
 
-def learning_rates(w: Tensor, phi1: Tensor, phi2: Tensor, alpha: float) -> Tensor:
-    """w [P], phi1 [L, P], phi2 [L + 1, P] -> [L]: the exact optimum of Eq. (13) from w on, unclamped."""
-    return tracking(phi1, phi2, alpha)(w)  # Theorem 1, Eq. (15)
-
-
 @dataclass(frozen=True, kw_only=True)
 class FedAgg(Algorithm):
     """Adaptive local rates: those that keep a device near the mean path of all devices.
@@ -27,14 +22,17 @@ class FedAgg(Algorithm):
     - `mean_field`: history (the last round's averages, moved to the new model; round 0 at the run's rate), prerun
       (FedAvg's with the same seeds), fixed_point (Alg. 1: the round is repeated, first at the run's rate, until phi1
       and phi2 both change by at most epsilon, as the text says, or J times; the last pass counts).
-    - phi1 is the mean of the *sum* of an epoch's gradients: Eq. (14) has to hold for epochs of many steps. Devices
-      count once, in the epochs they reached; an epoch that nobody reached keeps its means. Traffic counts the paths.
+    - `phi1`: sum (the devices' mean of the sum of an epoch's gradients: Eq. (14) holds for epochs of many steps) or
+      mean (of their mean: Eq. (11) has gradients; S own steps then move S times as far as Eq. (14) says). With
+      `update=aggregated` an epoch is one step of Eq. (14) along it, either way.
+    - Devices count once, in the epochs they reached; an epoch nobody reached keeps its means. Traffic counts the paths.
     - Rates are clamped (Prop. 3 claims 0 < eta < 1), and with `feedback` solved anew at each epoch (Alg. 2: once).
     """
 
     broadcast: ClassVar[tuple[str, ...]] = ("w", "phi1", "phi2", "known")
     alpha: float = field(default=0.1, metadata={"above": 0, "max": 1})
     mean_field: str = "history"
+    phi1: str = "sum"
     feedback: bool = True
     update: str = "own"
     eta_min: float | None = field(default=1e-4, metadata={"above": 0, "below": 1})
@@ -43,13 +41,15 @@ class FedAgg(Algorithm):
     J: int = field(default=10, metadata={"min": 1})
 
     def __post_init__(self) -> None:
-        one_of(self, mean_field=("history", "prerun", "fixed_point"), update=("own", "aggregated"))
+        one_of(self, mean_field=("history", "prerun", "fixed_point"))
+        one_of(self, phi1=("sum", "mean"), update=("own", "aggregated"))
         if 0 in (self.eta_min, self.eta_max) or (self.eta_min or 0) > (self.eta_max or 1):
             raise ValueError(f"0 < algo.eta_min <= algo.eta_max has to hold, not 0 < {self.eta_min} <= {self.eta_max}")
 
     @property
     def requires(self) -> frozenset[str]:
-        return frozenset() if self.mean_field == "prerun" else frozenset({"trace"})
+        means = frozenset({"step_means"} if self.phi1 == "mean" else ())
+        return means if self.mean_field == "prerun" else means | {"trace"}
 
     def init_server(self, w: Tensor, fed: Fed) -> State:
         phi1, phi2, zero = w.new_zeros(fed.epochs, len(w)), w.repeat(fed.epochs + 1, 1), w.new_zeros(())

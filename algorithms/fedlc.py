@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Schedule, State, Trained, Updates, Upload
-from algorithms.localcol import demand_row, epsilon, learning_rate, norm, xi
+from algorithms.localcol import ask, clamped, measured, theorem1
+from algorithms.ops import in_order, one_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,22 +20,25 @@ class FedLC(Algorithm):
     Xu, Ma, Xu, Chen, Liu, Xue: FedLC: Accelerating Asynchronous Federated Learning in Edge Computing. IEEE TMC, 2024.
 
     Deviations: with Eq. (40)'s k nobody is ever chosen; with the listing's (`localcol_k`) devices of similar gradient
-    norm are, in index order up to the budgets (C_i/c, B_j/b; ours), whatever their data. Theorem 1's rate is clamped to
-    [eta_min, eta_max] times the run's. Over several local steps "the gradient" is their mean. Eq. (4) weighs by d_i/D
-    whatever `weighting` says; with a buffer larger than one, all are added before rows and rates are worked out.
+    norm are, by index (`links`: gamma > 1 first) up to the budgets (C_i/c, B_j/b; ours), whatever their data. Theorem
+    1's rate is clamped to [eta_min, eta_max] times the run's (None: not), and that of each of several local steps
+    (`eta_of=dispatch`: of all together), whose mean "the gradient" is. Eq. (4) weighs by d_i/D whatever `weighting`
+    says; with a buffer larger than one, all are added before rows and rates are worked out.
     """
 
     unicast: ClassVar[tuple[str, ...]] = ("eta", "V")
     mail: ClassVar[str | None] = "V"  # V_i, column i of M: who asked for the gradient of i
     compute_budget: float = field(default=5.0, metadata={"min": 0})
     link_budget: float = field(default=5.0, metadata={"min": 0})
-    eta_min: float = field(default=0.1, metadata={"above": 0})
-    eta_max: float = field(default=10.0, metadata={"above": 0})
+    eta_min: float | None = field(default=0.1, metadata={"above": 0})
+    eta_max: float | None = field(default=10.0, metadata={"above": 0})
+    eta_of: str = "step"
     localcol_k: str = "listing"
+    localcol_order: str = "index"
 
     def __post_init__(self) -> None:
-        if self.localcol_k not in ("listing", "eq40") or self.eta_min > self.eta_max:
-            raise ValueError(f"algo.localcol_k is listing or eq40, algo.eta_min at most algo.eta_max; not {self}")
+        one_of(self, eta_of=("step", "dispatch"), localcol_k=("listing", "eq40"), localcol_order=("index", "links"))
+        in_order(self, "eta_min", "eta_max")
 
     @property
     def requires(self) -> frozenset[str]:
@@ -58,16 +62,14 @@ class FedLC(Algorithm):
 
     def local(self, jobs: Jobs, w: Tensor, epoch: int, fed: Fed) -> LocalRule:
         assert jobs.mail is not None and jobs.senders is not None
-        a = 1 / (jobs.senders + 1)  # Eq. (5)
-        return LocalRule(lr=jobs.server["eta"], scale=a, drift=a[:, None] * jobs.mail)
+        a, eta = 1 / (jobs.senders + 1), jobs.server["eta"]  # Eq. (5)
+        lr = eta if self.eta_of == "step" else eta / (jobs.epochs * jobs.steps_per_epoch)
+        return LocalRule(lr=lr, scale=a, drift=a[:, None] * jobs.mail)
 
     def upload(self, jobs: Jobs, trained: Trained, fed: Fed) -> Upload:
-        g, loss, t_i = trained.mean_gradient, trained.start_loss, jobs.memory["t"]
+        g, loss = trained.mean_gradient, trained.start_loss
         assert g is not None and loss is not None
-        moved = norm(jobs.received - jobs.memory["model"])
-        beta_i = torch.where(moved > 0, (loss - jobs.memory["loss"]).abs() / moved, -1.0)  # Alg. 2, l. 19
-        extra = {name: torch.where(t_i >= 1, value, -1.0) for name, value in (("l", norm(g)), ("beta", beta_i))}
-        memory = {"model": jobs.received, "loss": loss, "t": t_i + 1}
+        extra, memory = measured(g, loss, jobs.received, jobs.memory)
         return Upload(trained.end - jobs.received, extra, memory, gradient=g)
 
     def aggregate(self, server: State, updates: Updates, fed: Fed) -> State:
@@ -86,13 +88,11 @@ class FedLC(Algorithm):
         """Writes row i of M; the run's rate until all l and beta are known."""
         if bool((new["l"] < 0).any() or (new["beta"] < 0).any()):
             return fed.lr
-        M, l, low, high = new["M"], new["l"].double(), self.eta_min * fed.lr, self.eta_max * fed.lr  # noqa: E741
-        load, budget = M.sum(0) - M[i].long(), torch.full_like(l, self.link_budget)
-        M[i] = demand_row(i, l, self.compute_budget, load, budget, self.localcol_k)
-        beta, D = new["beta"].double().mean(), fed.samples.double().sum()  # Eq. (43)
-        eta = learning_rate(epsilon(i, M[i], l), xi(i, M[i], l), beta, fed.samples[i], D).nan_to_num(float("inf"))
-        new["clamped"] += torch.stack([eta < low, eta > high])
-        return eta.clamp(low, high)
+        M, l = new["M"], new["l"].double()  # noqa: E741
+        M[i] = ask(i, M, l, self.compute_budget, self.link_budget, self.localcol_k, self.localcol_order, fed.gamma)
+        rate, beyond = clamped(theorem1(i, M[i], l, new["beta"], fed.samples), self.eta_min, self.eta_max, fed.lr)
+        new["clamped"] += beyond
+        return rate
 
     def report(self, server: State, fed: Fed) -> dict[str, float]:
         rate, demands = server["rates"] / server["t"].sum().clamp(min=1), server["M"].sum() / fed.clients

@@ -11,9 +11,12 @@ from algorithms.base import Algorithm, Fed, Jobs, LocalRule, State, Trained, Upd
 from algorithms.ops import one_of
 
 
-def approximate(delta: Tensor, g: Tensor, gap: Tensor, scale: float) -> Tensor:
-    """delta + scale * g <g, gap>: Eqs. (5)-(6) for one device, linear in P; gap = w_hat - w_{i,E_i}."""
-    return delta + scale * torch.dot(g, gap) * g
+def approximate(delta: Tensor, g: Tensor, gap: Tensor, scale: float, product: str = "outer") -> Tensor:
+    """delta + scale * G gap: Eqs. (5)-(6) for one device, linear in P; gap = w_hat - w_{i,E_i}, G as `product` says."""
+    if product == "diagonal":
+        return delta + scale * g * g * gap
+    length = torch.dot(g, g) if product == "normalised" and g.any() else 1
+    return delta + scale * torch.dot(g, gap) / length * g
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,10 +27,11 @@ class FedLGA(Algorithm):
     Approximation. IEEE Transactions on Cybernetics, 2023 (arXiv 2112.11989).
 
     Deviations (readings of what the paper leaves open):
-    - `gradient`: the paper's g_i is the mean gradient of the epochs that did not happen. `update` takes -Delta_i / sum
-      of the rates, which costs nothing more; `last` has the device send its last mini-batch gradient.
+    - `gradient`: the paper's g_i is the mean gradient of the epochs that did not happen. `update` takes that of those
+      that did, -Delta_i / sum of the rates; `gap` the one that leads from w_i to w_hat; `last` its last one, sent.
     - `scale`: the paper's units and signs do not agree. A number, "eta_l" or "-eta_l"; +1 is the paper to the letter,
-      a negative one stretches incomplete updates.
+      a negative one stretches incomplete updates. `times`: it counts once, once a missing epoch, or tau_i times.
+    - `product`: g g' (outer), its diagonal (as DC-ASGD, its [55]), or g g' / |g|^2 (normalised: without a unit).
     - A round in which nobody finished has no w_hat: the updates are used as they are, and the round is counted.
     - `gamma`: the local rate decays by (1 - gamma) a round (Remark 2).
     """
@@ -36,9 +40,12 @@ class FedLGA(Algorithm):
     scale: float | str = -0.1
     gamma: float = field(default=0.0, metadata={"min": 0, "below": 1})
     gradient: str = "update"
+    product: str = "outer"
+    times: str = "once"
 
     def __post_init__(self) -> None:
-        one_of(self, gradient=("update", "last"))
+        one_of(self, gradient=("update", "last", "gap"), times=("once", "missing", "tau"))
+        one_of(self, product=("outer", "diagonal", "normalised"))
         if isinstance(self.scale, str) and self.scale not in ("eta_l", "-eta_l"):
             raise ValueError(f"algo.scale is a number, eta_l or -eta_l, not {self.scale!r}")
 
@@ -59,9 +66,8 @@ class FedLGA(Algorithm):
         return LocalRule(lr=self._rate(jobs.version, fed)) if self.gamma else LocalRule()
 
     def upload(self, jobs: Jobs, trained: Trained, fed: Fed) -> Upload:
-        delta = trained.end - jobs.received
         extra = {} if trained.last_gradient is None else {"gradient": trained.last_gradient}
-        return Upload(delta, extra=extra)
+        return Upload(trained.end - jobs.received, extra=extra)
 
     def aggregate(self, server: State, updates: Updates, fed: Fed) -> State:
         tau = fed.epochs - updates.epochs + 1  # Alg. 1, l. 6
@@ -69,25 +75,26 @@ class FedLGA(Algorithm):
         delta = updates.delta.clone()
         if complete.sum() > 0:
             w_hat = server["w"] + complete @ updates.delta / complete.sum()  # Alg. 2, l. 8
-            scales = self._scales(updates, fed)
+            scales = self._scales(updates, tau, fed)
             for k in (tau > 1).nonzero()[:, 0].tolist():
                 gap = w_hat - updates.model[k]
-                delta[k] = approximate(updates.delta[k], self._gradient(updates, k), gap, scales[k])  # Alg. 2, l. 12
-        nobody = server["nobody_finished"] + (complete.sum() == 0)
-        return {
-            **server,
-            "w": server["w"] + self.eta_g * (updates.weight @ delta),
-            "nobody_finished": nobody,
-        }  # Eq. (7)
+                g = self._gradient(updates, k, gap, tau[k] - 1)
+                delta[k] = approximate(updates.delta[k], g, gap, scales[k], self.product)  # Alg. 2, l. 12
+        w = server["w"] + self.eta_g * (updates.weight @ delta)  # Eq. (7)
+        return {"w": w, "nobody_finished": server["nobody_finished"] + (complete.sum() == 0)}
 
-    def _scales(self, updates: Updates, fed: Fed) -> list[float]:
-        if isinstance(self.scale, str):
-            sign = -1 if self.scale.startswith("-") else 1
-            return [float(sign * rate) for rate in self._rate(updates.version, fed)]
-        return [self.scale] * len(updates.client)
+    def _scales(self, updates: Updates, tau: Tensor, fed: Fed) -> list[float]:
+        rate, once = self._rate(updates.version, fed), torch.ones_like(tau)
+        scale = {"eta_l": rate, "-eta_l": -rate}[self.scale] if isinstance(self.scale, str) else self.scale
+        scales: list[float] = ({"once": once, "missing": tau - 1, "tau": tau}[self.times].double() * scale).tolist()
+        return scales
 
-    def _gradient(self, updates: Updates, k: int) -> Tensor:
-        return updates.extra["gradient"][k] if self.gradient == "last" else -updates.delta[k] / updates.lr_sum[k]
+    def _gradient(self, updates: Updates, k: int, gap: Tensor, missing: Tensor) -> Tensor:
+        if self.gradient == "last":
+            return updates.extra["gradient"][k]
+        if self.gradient == "gap":
+            return -gap / (missing * updates.lr_sum[k] / updates.epochs[k])
+        return -updates.delta[k] / updates.lr_sum[k]
 
     def report(self, server: State, fed: Fed) -> dict[str, float]:
         return {"nobody_finished": float(server["nobody_finished"])}

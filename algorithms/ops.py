@@ -70,3 +70,10 @@ def one_of(algo: object, **allowed: tuple[str, ...]) -> None:
     for name, values in allowed.items():
         if (value := getattr(algo, name)) not in values:
             raise ValueError(f"algo.{name} is {', '.join(values[:-1])} or {values[-1]}, not {value!r}")
+
+
+def in_order(algo: object, low: str, high: str) -> None:
+    """Refuses a lower bound above its upper one; None: no bound."""
+    least, most = getattr(algo, low), getattr(algo, high)
+    if least is not None and most is not None and least > most:
+        raise ValueError(f"algo.{low}={least} is above algo.{high}={most}")

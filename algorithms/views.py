@@ -30,5 +30,5 @@ class Trace:
     """Means over the distinct devices that reached a local epoch, accumulated as results come in."""
 
     w: Tensor  # [epochs + 1, P]
-    gradient: Tensor  # [epochs, P]: of the sum of the epoch's gradients
+    gradient: Tensor  # [epochs, P]: of the sum of the epoch's gradients; with "step_means" of their mean
     reached: Tensor  # [epochs + 1]: devices behind each mean

@@ -83,6 +83,7 @@ class Script(Devices):
 
 KEYS: dict[str, Any] = {
     "epochs": None,
+    "epoch_steps": 1,
     "cohort": None,
     "concurrency": None,
     "buffer": None,
@@ -139,7 +140,8 @@ def quadratic(
 
     `rounds` counts aggregations. `steps` (a number, [N] or [rounds, N]) and `seconds` (the same; the time of one
     dispatch, however many its steps; one by default) are indexed by the version downloaded; one step is one epoch, so
-    fewer than the key `epochs` (default: the most) makes a straggler. Synchronous: `cohorts[t]` lists the clients of
+    fewer than the key `epochs` (default: the most) makes a straggler; with the key `epoch_steps` (a number or [N])
+    `steps` counts epochs, each of so many. Synchronous: `cohorts[t]` lists the clients of
     round t, a repeated one was drawn twice; without it the loop draws `cohort` (default: all). Asynchronous: all start
     at time 0 and links are instant. `deep=k`: the last k coordinates are the deep layer and the head. Other keys:
     concurrency, buffer, momentum, weight_decay, weighting, sampling, aggregation, on_divergence,
@@ -165,14 +167,16 @@ def quadratic(
         decay=key["weight_decay"],
         samples=weight,
         layout=layout,
+        gamma=script.gamma,
     )
     rules = _rules(method.schedule(fed), key)
-    engine, start = Eager(module, layout, _batches(len(a), key["seed"])), layout.flatten(trainable(module))
+    batches = _batches(np.broadcast_to(key["epoch_steps"], len(a)), key["seed"])
+    engine, start = Eager(module, layout, batches), layout.flatten(trainable(module))
 
     def prerun(recorder: Algorithm) -> FederatedLoop:
         return FederatedLoop(recorder, fed, engine, script, replace(rules, rounds=rounds), start)
 
-    fed = replace(fed, trace=Prerun(prerun))
+    fed = replace(fed, trace=Prerun(prerun, method.requires))
     return _traced(FederatedLoop(method, fed, engine, script, rules, start), rounds)
 
 
@@ -196,10 +200,10 @@ def _script(
     )
 
 
-def _batches(clients: int, seed: int) -> Batches:
-    """One sample each, its own number; a pass over it is a step."""
-    index, own = torch.arange(clients), [np.array([i]) for i in range(clients)]
-    return Batches(index, index, own, lambda x: x, batch_size=1, classes=clients, seed=seed, local_unit="step")
+def _batches(steps: np.ndarray, seed: int) -> Batches:
+    """A device's only sample, its own number, is there `steps` times; each is a step."""
+    index, own = torch.arange(len(steps)), [np.full(n, i) for i, n in enumerate(steps)]
+    return Batches(index, index, own, lambda x: x, batch_size=1, classes=len(steps), seed=seed)
 
 
 def _rules(own: Schedule, key: dict[str, Any]) -> Rules:

@@ -61,6 +61,10 @@ def _parser() -> Parser:
     wandb.add_argument("--entity", required=True, help="the user or team at W&B")
     wandb.add_argument("--project", required=True, help="the project there; it is made if there is none")
     verb("audit", "where the papers contradict themselves, as a Markdown table")
+    readings = verb("readings", "what the papers leave open: the readings of it, how near each comes, and which counts")
+    readings.add_argument("--paper", help="only those of this paper")
+    simulate = verb("simulate", "how often the rules err, on made-up claims whose truth is known")
+    simulate.add_argument("--claims", type=int, default=10_000, metavar="N", help="of each kind (default: 10000)")
     check = verb("check", "have claims, verdicts or pinned trajectories moved? (CI runs this)")
     check.add_argument(
         "--update", nargs="*", metavar="METHOD", help="make what is now the new expectation, or that of these methods"
@@ -147,6 +151,23 @@ def _audit(args: Namespace) -> None:
     print(markdown())
 
 
+def _readings(args: Namespace) -> None:
+    from leaderboards.choose import overview
+    from leaderboards.papers import papers
+
+    if args.paper is not None and args.paper not in papers():
+        raise unknown("paper", args.paper, papers())
+    print("\n\n".join(overview(paper) for paper in papers() if args.paper in (None, paper)))
+
+
+def _simulate(args: Namespace) -> None:
+    from leaderboards.simulate import simulate
+
+    if args.claims < 1:
+        raise UserError(f"--claims {args.claims} leaves nothing to simulate: it is 1 or more.")
+    print(simulate(args.claims))
+
+
 def _check(args: Namespace) -> int:
     update, names = args.update is not None, args.update or []
     if args.data:
@@ -168,6 +189,8 @@ VERBS: dict[str, Callable[[Namespace], int | None]] = {
     "build": _build,
     "wandb": _wandb,
     "audit": _audit,
+    "readings": _readings,
+    "simulate": _simulate,
     "check": _check,
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bench.output.seeds import SeedNumbers, SeedRuns
 from leaderboards import rivals
@@ -13,6 +13,10 @@ from leaderboards.ledger import Claim
 from leaderboards.plans import Cell, cell_of, places
 from leaderboards.reading import accuracy_by, higher, raw
 from leaderboards.results import CommittedRun, Planned
+from leaderboards.seeds import judged_seeds
+from sweeps.readings import CALIBRATION, Answers, Open, answered, open_for
+
+WALL_CLOCK = ("seconds_per_round", "seconds_to_target")
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,11 @@ class Measured:
     results: tuple[CommittedRun, ...]
     scale: str  # the least of them
     deviations: tuple[str, ...]
-    points: int = 1  # of the grid that the method's cell is the best of
+
+    @property
+    def last(self) -> float:
+        """Rounds of its runs."""
+        return max((run.result.rounds for run in self.results), default=0)
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,7 @@ class RunOfPlan:
         return self.run.number(key)
 
 
-Point = SeedRuns[RunOfPlan]  # of the grid that a method's best is taken from
+Point = SeedRuns[RunOfPlan]  # a cell in one reading
 
 
 def numbers(point: Point, claim: Claim, metric: str, wanted: Cell) -> SeedNumbers:
@@ -65,54 +73,82 @@ class Shelf:
                 found.setdefault(names, Point(place.run.method, self._found[place.key]))
         return list(found.values())
 
-    def best(self, wanted: Cell, claim: Claim, metric: str) -> tuple[Point, int] | None:
-        """The grid point with the most seeds and the best mean; and of how many."""
-        found = self.points(wanted, claim.where)
-        if not found:
-            return None
-        most = max(map(len, found))
-        full = [point for point in found if len(point) == most]
-        return min(full, key=lambda point: _cost(point, claim, metric, wanted)), len(found)
+    def read(self, wanted: Cell, where: str, answers: Answers) -> dict[int, RunOfPlan]:
+        """The runs of a cell in one reading, by seed."""
+        found: dict[int, RunOfPlan] = {}
+        for place in places(wanted, where):
+            if answered(wanted.paper, place.run) == answers:
+                for seed, one in self._found.get(place.key, {}).items():
+                    if seed not in found or _rank(one.planned.scale) < _rank(found[seed].planned.scale):
+                        found[seed] = one
+        return found
 
 
-def measure(claim: Claim, shelf: Shelf) -> Measured | None:
-    """None if a run that the claim needs is missing."""
+@dataclass(frozen=True)
+class View:
+    """How a claim is looked at: in the readings that count, unless one is asked for; by judged seeds, or by all."""
+
+    shelf: Shelf
+    asked: Mapping[Open, str] = field(default_factory=dict)  # question -> the reading that takes the chosen one's place
+    seeds: Callable[[Cell, int], bool] = lambda cell, seed: seed in judged_seeds(cell)
+
+    def point(self, wanted: Cell, where: str, metric: str) -> Point | None:
+        asked = open_for(wanted.paper, wanted.method, wanted.dataset)
+        answers = tuple(self.asked.get(question, question.chosen) for question in asked)
+        kept = {s: one for s, one in self.shelf.read(wanted, where, answers).items() if self.seeds(wanted, s)}
+        if metric in WALL_CLOCK:
+            kept = {seed: one for seed, one in kept.items() if one.run.is_idle}
+        return Point(wanted.method, dict(sorted(kept.items()))) if kept else None
+
+
+def judged(shelf: Shelf) -> View:
+    return View(shelf)
+
+
+def calibration(shelf: Shelf, asked: Mapping[Open, str] | None = None) -> View:
+    return View(shelf, asked or {}, lambda cell, seed: seed >= CALIBRATION)
+
+
+def anyhow(shelf: Shelf, asked: Mapping[Open, str]) -> View:
+    """By all seeds there are."""
+    return View(shelf, asked, lambda cell, seed: True)
+
+
+def measure(claim: Claim, view: View, metric: str | None = None) -> Measured | None:
+    """None if a run that the claim needs is missing. `metric`: another number of the same runs."""
     if (pair := rivals.compared(claim)) is not None:
-        return _comparison(claim, *pair, shelf)
+        return _comparison(claim, *pair, view)
     if claim.method == "best method":
-        return _best_of(claim, shelf)
-    mine = cell_of(claim)
-    if (found := shelf.best(mine, claim, claim.metric)) is None:
+        return _best_of(claim, view)
+    metric, mine = metric or claim.metric, cell_of(claim)
+    if (point := view.point(mine, claim.where, metric)) is None:
         return None
-    point, count = found
-    values = numbers(point, claim, claim.metric, mine)
+    values = numbers(point, claim, metric, mine)
     if (stick := rivals.yardstick(claim)) is not None:
         base = cell_of(stick)
-        if (other := shelf.best(base, claim, claim.metric)) is None:
+        if (other := view.point(base, claim.where, metric)) is None:
             return None
-        values = paired(point, other[0], claim, claim.metric, mine, base, lambda a, b: a / b)
-        return _made(values, [point, other[0]], count)
-    if claim.metric == "accuracy_at_time":
-        values = _at_time(claim, point, shelf)
-    return _made(values, [point], count)
+        values = paired(point, other, claim, metric, mine, base, lambda a, b: a / b)
+        return _made(values.times(rivals.operations(claim)), [point, other])
+    if metric == "accuracy_at_time":
+        values = _at_time(claim, point, view)
+    return _made(values, [point])
 
 
-def ordering(claim: Claim, shelf: Shelf) -> list[tuple[float, float]]:
+def ordered(claim: Claim, view: View) -> list[tuple[float, float]]:
     """The claim's and its rival's numbers, for the seeds that both have."""
     other = rivals.rival(claim)
     if other is None:
         return []
-    sides = []
-    for side in (claim, other):
-        wanted = cell_of(side)
-        if (found := shelf.best(wanted, side, side.metric)) is None:
-            return []
-        sides.append((found[0], wanted))
-    (a, mine), (b, theirs) = sides
+    mine, theirs = cell_of(claim), cell_of(other)
+    a, b = view.point(mine, claim.where, claim.metric), view.point(theirs, other.where, other.metric)
+    if a is None or b is None:
+        return []
     if claim.metric == "accuracy_at_time":
-        first, second = _at_time(claim, a, shelf), _at_time(other, b, shelf)
+        first, second = _at_time(claim, a, view), _at_time(other, b, view)
     else:
-        first = numbers(_of_one_batch(a, b, claim.metric), claim, claim.metric, mine)
+        factor = rivals.operations(claim) / rivals.operations(other)
+        first = numbers(_of_one_batch(a, b, claim.metric), claim, claim.metric, mine).times(factor)
         second = numbers(b, other, other.metric, theirs)
     return list(first.common(second).values())
 
@@ -135,7 +171,7 @@ def paired(
 
 def _of_one_batch(a: Point, b: Point, metric: str) -> Point:
     """The runs of `a` that can be compared with those of `b`. Seconds: of one batch of runs only."""
-    if metric not in ("seconds_per_round", "seconds_to_target"):
+    if metric not in WALL_CLOCK:
         return a
     batch = {seed: one.run.batch for seed, one in b.by_seed.items()}
     return Point(a.label, {seed: one for seed, one in a.by_seed.items() if batch.get(seed) == one.run.batch})
@@ -146,23 +182,23 @@ def _cost(point: Point, claim: Claim, metric: str, wanted: Cell) -> float:
     return (-1 if higher(metric) else 1) * numbers(point, claim, metric, wanted).mean
 
 
-def _comparison(claim: Claim, mine: Cell, others: Sequence[Cell], shelf: Shelf) -> Measured | None:
+def _comparison(claim: Claim, mine: Cell, others: Sequence[Cell], view: View) -> Measured | None:
     assert claim.definition.comparison is not None, claim.id
     metric, formula = claim.definition.comparison
-    first = shelf.best(mine, claim, metric)
-    found = [(other, best[0]) for other in others if (best := shelf.best(other, claim, metric)) is not None]
+    first = view.point(mine, claim.where, metric)
+    found = [(other, point) for other in others if (point := view.point(other, claim.where, metric)) is not None]
     if first is None or len(found) < len(others):
         return None
     other, point = min(found, key=lambda pair: _cost(pair[1], claim, metric, pair[0]))
-    return _made(paired(first[0], point, claim, metric, mine, other, formula), [first[0], point], first[1])
+    return _made(paired(first, point, claim, metric, mine, other, formula), [first, point])
 
 
-def _best_of(claim: Claim, shelf: Shelf) -> Measured | None:
+def _best_of(claim: Claim, view: View) -> Measured | None:
     """The best of all methods, seed by seed."""
     points = [
-        (wanted, found[0])
+        (wanted, found)
         for wanted in rivals.needs(claim)
-        if (found := shelf.best(wanted, claim, claim.metric)) is not None
+        if (found := view.point(wanted, claim.where, claim.metric)) is not None
     ]
     if len(points) < len(rivals.needs(claim)):
         return None
@@ -170,17 +206,17 @@ def _best_of(claim: Claim, shelf: Shelf) -> Measured | None:
     best = each[0]
     for other in each[1:]:
         best = best.paired(other, max)
-    return _made(best, [point for _, point in points], 1)
+    return _made(best, [point for _, point in points])
 
 
-def _at_time(claim: Claim, point: Point, shelf: Shelf) -> SeedNumbers:
+def _at_time(claim: Claim, point: Point, view: View) -> SeedNumbers:
     """The accuracy last measured by a moment, which FedAvg's own seconds translate to this clock."""
     stick, seconds = rivals.calibration(claim), rivals.moment(claim)
     if stick is None or seconds is None:
         return SeedNumbers({})
     base = cell_of(stick)
-    found = shelf.best(base, stick, stick.metric)
-    ours = numbers(found[0], stick, stick.metric, base).known.by_seed if found else {}
+    found = view.point(base, stick.where, stick.metric)
+    ours = numbers(found, stick, stick.metric, base).known.by_seed if found else {}
     return SeedNumbers(
         {
             seed: accuracy_by(one.run, seconds * ours[seed] / stick.number)
@@ -190,7 +226,7 @@ def _at_time(claim: Claim, point: Point, shelf: Shelf) -> SeedNumbers:
     )
 
 
-def _made(found: SeedNumbers, points: Sequence[Point], count: int) -> Measured | None:
+def _made(found: SeedNumbers, points: Sequence[Point]) -> Measured | None:
     """None if no seed has what it takes."""
     if not found.by_seed:
         return None
@@ -199,7 +235,7 @@ def _made(found: SeedNumbers, points: Sequence[Point], count: int) -> Measured |
     scale = max((one.planned.scale for one in used), key=_rank)
     deviations = sorted({text for one in used for text in deviations_of(one.run, one.planned)})
     unique = {one.run.name: one.run for one in used}
-    return Measured(values, tuple(unique.values()), scale, tuple(deviations), count)
+    return Measured(values, tuple(unique.values()), scale, tuple(deviations))
 
 
 def _rank(scale: str) -> int:

@@ -21,6 +21,7 @@ from bench.output.result import RunResult
 from bench.record import EXTRA, Run, write_atomically
 
 FOLDER = Path(__file__).resolve().parent / "results"
+IDLE = 0.05  # of the machine's processor time, taken by other processes at the most
 DIGITS = 16  # of the hash: enough for every run there will ever be
 COLUMNS = ("test_accuracy", "virtual_seconds", "bytes_up", "bytes_down", "bytes_peer")
 # keys that do not shape training: where, who, how it is computed; engines agree with each other by test
@@ -68,6 +69,11 @@ class CommittedRun:
         """Seconds are compared within it only."""
         machine = self.result.machine
         return self.group, machine.get("cpu"), machine.get("cores"), self.result.engine
+
+    @property
+    def is_idle(self) -> bool:
+        """Were its seconds taken while nothing else ran?"""
+        return float(self.result.machine.get("others", 1)) <= IDLE
 
     @property
     def label(self) -> str:

@@ -62,6 +62,20 @@ def yardstick(claim: Claim) -> Claim | None:
     return next(iter(fedavg or sorted(column, key=lambda c: -c.number)), None)
 
 
+def is_yardstick(claim: Claim) -> bool:
+    stick = yardstick(claim)
+    return stick is not None and stick.id == claim.id
+
+
+def can_run(claim: Claim) -> bool:
+    return special(claim.paper).obstacle(claim) is None and not is_yardstick(claim)
+
+
+def operations(claim: Claim) -> float:
+    """What our seconds are multiplied by where a paper prints those of an operation, of which a step has several."""
+    return special(claim.paper).operations(claim) if "seconds" in claim.metric else 1.0
+
+
 def calibration(claim: Claim) -> Claim | None:
     """FedAvg's printed seconds in the setting of an accuracy "at t seconds"."""
     wanted = claim.paper, claim.dataset, FEDAVG, "virtual_seconds_to_target"

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.metrics import mean_interval
+from bench.output.seeds import SeedNumbers
 from leaderboards import judge, results, rivals
 from leaderboards.arithmetic import Book, derivation
-from leaderboards.judge import BETTER, ENOUGH, TIE, UNCLEAR, WORSE
+from leaderboards.judge import BETTER, TIE, WORSE, Agreement, Ordering
 from leaderboards.ledger import SLACK, Claim, load
-from leaderboards.measure import Measured, Shelf, measure, ordering
+from leaderboards.measure import Measured, Shelf, View, anyhow, calibration, judged, measure
+from leaderboards.orderings import orderings, relations
 from leaderboards.papers import special
-from leaderboards.reading import higher
+from leaderboards.plans import cell_of
 from leaderboards.results import CommittedRun
+from leaderboards.seeds import judged_seeds
+from sweeps.readings import Open, combinations, open_for
 
 EXACT, REPRODUCED, DIRECTION = "exact", "reproduced", "direction only"
-CONTRADICTED, NOT_CONFIRMED = "contradicted", "not confirmed"
+CONTRADICTED, NOT_CONFIRMED, CALIBRATED = "contradicted", "not confirmed", "calibrated"
 CONSISTENT, INCONSISTENT = "consistent", "inconsistent"
 NOT_RUN, CANNOT = "not run", "cannot run here"
-MEASURED = (REPRODUCED, DIRECTION, CONTRADICTED, NOT_CONFIRMED)
+MEASURED = (REPRODUCED, DIRECTION, CONTRADICTED, NOT_CONFIRMED, CALIBRATED)
 VERDICTS = (EXACT, *MEASURED, CONSISTENT, INCONSISTENT, NOT_RUN, CANNOT)
 YARDSTICK = "seconds of the paper's machine; the others of its column are measured as ratios to it"
 UNCALIBRATED = "virtual seconds are not calibrated, and the paper prints no seconds of FedAvg for this setting"
@@ -41,6 +45,7 @@ class Verdict:
     values: tuple[tuple[int, float], ...] = ()  # (seed, number), infinity is never
     ratio: float | None = None  # the claimed number as a ratio to its yardstick, where that is what is measured
     results: tuple[CommittedRun, ...] = ()
+    readings: tuple[str, ...] = ()  # how else it was read, and what came out
 
     @property
     def id(self) -> str:
@@ -57,26 +62,44 @@ class Verdict:
         return sum(math.isinf(value) for _, value in self.values)
 
 
+@dataclass(frozen=True)
+class Looked:
+    """What runs say of a claim in one view of them."""
+
+    measured: Measured
+    agreement: Agreement
+    also: str = ""  # the other number of the same runs that agrees with the printed one
+
+    @property
+    def decides(self) -> bool:
+        return self.measured.scale == "paper"
+
+
 def all_verdicts() -> list[Verdict]:
     """One object per claim, in the order of the files."""
     return verdicts(load())
 
 
 def verdicts(claims: Sequence[Claim], found: Sequence[CommittedRun] | None = None) -> list[Verdict]:
+    """Orderings are corrected for all that the ledger asks, however few claims are wanted."""
     book, shelf = Book(load()), Shelf(results.committed() if found is None else found)
-    return [verdict(claim, book, shelf) for claim in claims]
+    found_orderings = orderings(load(), judged(shelf))
+    return [verdict(claim, book, shelf, found_orderings) for claim in claims]
 
 
-def verdict(claim: Claim, book: Book, shelf: Shelf) -> Verdict:
+def verdict(claim: Claim, book: Book, shelf: Shelf, found_orderings: Mapping[str, Ordering]) -> Verdict:
     """Our own code first, then runs; what a paper's own numbers say is less than either."""
     exact = special(claim.paper).exact.get(claim.metric)
     if exact is not None and (value := exact(claim)) is not None:
         same = abs(value - claim.number) <= claim.half + SLACK
         return Verdict(claim, value, EXACT if same else NOT_CONFIRMED, "from our own models")
     arithmetic = _arithmetic(claim, book)
-    can_run = special(claim.paper).obstacle(claim) is None and not _is_yardstick(claim)
-    if can_run and (measured := measure(claim, shelf)) is not None:
-        return _measured(claim, measured, shelf, arithmetic)
+    if rivals.can_run(claim):
+        if (found := _look(claim, judged(shelf))) is not None:
+            return _measured(claim, found, shelf, found_orderings.get(claim.id, Ordering()), arithmetic)
+        if (found := _look(claim, calibration(shelf))) is not None:
+            why = "run only on seeds that had a part in choosing how the paper is read"
+            return _made(claim, found, CALIBRATED, [why, _of_paper(arithmetic)], _elsewhere(claim, shelf)[1])
     return arithmetic or _nothing(claim)
 
 
@@ -89,52 +112,112 @@ def _arithmetic(claim: Claim, book: Book) -> Verdict | None:
 
 def _nothing(claim: Claim) -> Verdict:
     reason = special(claim.paper).obstacle(claim)
-    if reason is None and _is_yardstick(claim):
+    if reason is None and rivals.is_yardstick(claim):
         reason = YARDSTICK
     if reason is None and claim.metric == "accuracy_at_time" and rivals.calibration(claim) is None:
         reason = UNCALIBRATED
     return Verdict(claim, None, CANNOT if reason else NOT_RUN, reason or "")
 
 
-def _is_yardstick(claim: Claim) -> bool:
-    stick = rivals.yardstick(claim)
-    return stick is not None and stick.id == claim.id
+def _look(claim: Claim, view: View) -> Looked | None:
+    """The claim's number and, where the paper does not say which of two it prints, the other one too."""
+    if (found := measure(claim, view)) is None:
+        return None
+    other = special(claim.paper).unsaid.get(claim.metric)
+    looks = 1 if other is None else 2
+    first = _agreement(claim, found, looks)
+    if other is None or first.agrees:
+        return Looked(found, first)
+    also = measure(claim, view, other)
+    assert also is not None
+    second = _agreement(claim, also, looks)
+    if second.agrees:
+        words = SeedNumbers(also.values).text(".2f")
+        return Looked(found, second, f"the {other.replace('_', ' ')} agrees, {words}")
+    return Looked(found, Agreement(differs=first.differs and second.differs, why=first.why or second.why))
 
 
-def _measured(claim: Claim, found: Measured, shelf: Shelf, arithmetic: Verdict | None) -> Verdict:
-    values = list(found.values.values())
-    claimed, half = _comparable(claim)
-    mean, width = mean_interval(values) if all(map(math.isfinite, values)) else (None, None)
-    interval = None if mean is None or width is None else (mean - width, mean + width)
+def _agreement(claim: Claim, found: Measured, looks: int) -> Agreement:
+    claimed, half = comparable(claim)
     allowed = judge.margin(claim, claimed) if claimed is not None else 0.0
-    enough = found.scale == "paper" and len(values) >= ENOUGH
-    printed, ours, words = _orderings(claim, shelf, values)
-    if enough and judge.agrees(claimed, values, half, allowed):
-        name = REPRODUCED
-    elif printed is not None and printed == ours:
-        name = DIRECTION
-    elif enough and printed is not None and ours in (BETTER, WORSE, TIE):
-        name = CONTRADICTED
-    else:
-        name = NOT_CONFIRMED
-    why = [words, f"the best of {found.points} grid points" if found.points > 1 else ""]
-    why += [f"{arithmetic.verdict} with the paper's own numbers ({arithmetic.why})" if arithmetic else ""]
+    return judge.agreement(claimed, list(found.values.values()), half, allowed, last=found.last, looks=looks)
+
+
+def decide(agreement: Agreement, printed: str | None, ours: str, *, decides: bool, no_reading_agrees: bool) -> str:
+    """The verdict on what was measured. `printed` and `ours`: relations to the rival, None: the paper prints none."""
+    if decides and agreement.agrees:
+        return REPRODUCED
+    if printed in (BETTER, WORSE, TIE) and printed == ours:
+        return DIRECTION
+    shown = printed is None or ours in (BETTER, WORSE, TIE)
+    return CONTRADICTED if decides and agreement.differs and no_reading_agrees and shown else NOT_CONFIRMED
+
+
+def _measured(claim: Claim, found: Looked, shelf: Shelf, ordering: Ordering, arithmetic: Verdict | None) -> Verdict:
+    planned, values = len(judged_seeds(cell_of(claim))), found.measured.values
+    agreement, missing = found.agreement, ""
+    if len(values) < planned:
+        agreement, missing = Agreement(), f"{len(values)} of the {planned} seeds fixed beforehand"
+    none_agrees, elsewhere = _elsewhere(claim, shelf)
+    printed, ours, words = relations(claim, ordering)
+    name = decide(agreement, printed, ours, decides=found.decides, no_reading_agrees=none_agrees)
+    reason = missing or (agreement.why if name in (DIRECTION, NOT_CONFIRMED) and found.decides else "")
+    if name == NOT_CONFIRMED and agreement.differs and not none_agrees:
+        reason = "another reading agrees, or has not been run at the paper's scale"
+    return _made(claim, found, name, [reason, found.also, words, _of_paper(arithmetic)], elsewhere)
+
+
+def _made(claim: Claim, found: Looked, name: str, why: Sequence[str], readings: tuple[str, ...]) -> Verdict:
+    values = list(found.measured.values.values())
+    mean, width = mean_interval(values) if all(map(math.isfinite, values)) else (None, None)
     return Verdict(
         claim,
         mean,
         name,
         "; ".join(filter(None, why)),
         seeds=len(values),
-        interval=interval,
-        scale=found.scale,
-        deviations=found.deviations,
-        values=tuple(found.values.items()),
-        ratio=claimed if rivals.yardstick(claim) is not None else None,
-        results=found.results,
+        interval=None if mean is None or width is None else (mean - width, mean + width),
+        scale=found.measured.scale,
+        deviations=found.measured.deviations,
+        values=tuple(found.measured.values.items()),
+        ratio=comparable(claim)[0] if rivals.yardstick(claim) is not None else None,
+        results=found.measured.results,
+        readings=readings,
     )
 
 
-def _comparable(claim: Claim) -> tuple[float | None, float]:
+def _of_paper(arithmetic: Verdict | None) -> str:
+    return f"{arithmetic.verdict} with the paper's own numbers ({arithmetic.why})" if arithmetic else ""
+
+
+def _elsewhere(claim: Claim, shelf: Shelf) -> tuple[bool, tuple[str, ...]]:
+    """Do all other readings of what the claim needs give another number; and what each gives, in words."""
+    asked = _asked(claim)
+    none_agrees, words = True, []
+    for answers in combinations(asked)[1:]:
+        names = ", ".join(name for name, question in zip(answers, asked, strict=True) if name != question.chosen)
+        found = _look(claim, anyhow(shelf, dict(zip(asked, answers, strict=True))))
+        if found is None:
+            none_agrees = False
+            words.append(f"{names}: not run")
+            continue
+        none_agrees &= found.decides and found.agreement.differs
+        text = SeedNumbers(found.measured.values).text(".4g", half_form=".2g")
+        outcome = "agrees" if found.decides and found.agreement.agrees else found.agreement.why or "differs"
+        words.append(f"{names}: {text}, {outcome}{f' ({found.also})' if found.also else ''}")
+    return none_agrees, tuple(words)
+
+
+def _asked(claim: Claim) -> tuple[Open, ...]:
+    """The questions about any run that the claim's own number needs."""
+    own = cell_of(claim, claim.method.partition(" vs ")[0])
+    pair = rivals.compared(claim)
+    cells = [own] if pair is None else [pair[0], *pair[1]]
+    found = (question for cell in cells for question in open_for(cell.paper, cell.method, cell.dataset))
+    return tuple(dict.fromkeys(found))
+
+
+def comparable(claim: Claim) -> tuple[float | None, float]:
     """The claimed number as it can be measured here, and how far it may have been rounded."""
     stick = rivals.yardstick(claim)
     if stick is None or claim.value is None:
@@ -142,33 +225,6 @@ def _comparable(claim: Claim) -> tuple[float | None, float]:
     low = (claim.number - claim.half) / (stick.number + stick.half)
     high = (claim.number + claim.half) / (stick.number - stick.half)
     return claim.number / stick.number, (high - low) / 2
-
-
-def _orderings(claim: Claim, shelf: Shelf, values: Sequence[float]) -> tuple[str | None, str, str]:
-    """The paper's relation to the rival, ours, and both in words."""
-    more = higher(claim.metric)
-    if rivals.compared(claim) is not None:
-        neutral = {"x": 1.0}.get(claim.unit, 100.0 if claim.metric == "upload_ratio" else 0.0)
-        allowed = judge.RELATIVE if claim.unit == "x" else judge.margin(claim)
-        printed = judge.relation([claim.number - neutral], allowed, more)
-        ours = judge.relation([value - neutral for value in values], allowed, more)
-        return printed, ours, f"claimed: {printed} than without; ours: {ours}"
-    other = rivals.rival(claim)
-    pairs = ordering(claim, shelf)
-    if other is None:
-        return None, UNCLEAR, "the paper prints nothing to compare it with"
-    printed = judge.printed_relation(claim, other, more)
-    if not pairs:
-        return printed, UNCLEAR, f"claimed: {_than(printed, other)}; {other.method} is not run on the same seeds"
-    ours = judge.paired_relation(claim, pairs, more)
-    words = f"claimed: {_than(printed, other)}; ours, {len(pairs)} paired seeds: {_than(ours, other)}"
-    return printed, ours, words
-
-
-def _than(name: str, other: Claim) -> str:
-    if name == TIE:
-        return f"a tie with {other.method}"
-    return f"{name} than {other.method}" if name != UNCLEAR else f"unclear against {other.method}"
 
 
 def number(value: float) -> str:

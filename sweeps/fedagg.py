@@ -1,10 +1,12 @@
-"""FedAgg, arXiv 2303.15799: Tables III, V and VI, Fig. 12, and the control at an equal rate."""
+"""FedAgg, arXiv 2303.15799: Tables III, V and VI, Fig. 12, its readings, and the control at an equal rate."""
 
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 
-from sweeps.plan import PlannedRun, Sweep, cells, grid
+from sweeps.plan import PlannedRun, Sweep, cells
+from sweeps.readings import CHOOSING, Open, Reading, each
 
 table = partial(cells, "fedagg")
 SKEWS = {
@@ -21,26 +23,70 @@ BLOCKS = (
     ("cifar10", "dataset=cifar10", "CIFAR-10-CNN", "cifar10_cnn", SKEWS),
     ("cifar100", "dataset=cifar100", "VGG-11", "vgg11", SKEWS),
 )
-ETA_S = (0.01, 0.03, 0.1)  # the server's rate, which the paper does not give
-METHODS: dict[str, str | tuple[str, ...]] = {
+
+PHI1 = {
+    "sum": "Eq. (14), l. 163: w_{l+1} = w_l - eta phi1, which for an epoch of many steps needs their sum.",
+    "mean": "Eq. (11), l. 154: phi1 is the mean of the devices' gradients, one for each l.",
+}
+SOLVED = {
+    "true": ("each epoch", "Theorem 1, l. 167: eta_{i,l} follows from w_{i,l}, known when epoch l begins."),
+    "false": ("once", "Alg. 2, l. 3 (l. 255): rates are calculated before the local epochs."),
+}
+MEAN_FIELD = {
+    "history": 'Remark 1, l. 275: "obtained from the historical training process".',
+    "prerun": 'Remark 1, l. 275: "Before the formal FL training, the central server precomputes the mean-field terms".',
+    "fixed_point": "Alg. 1, l. 225-232: iterated until the terms change by less than a tolerance.",
+}
+UPDATE = {
+    "own": "Alg. 2, l. 6 (l. 261): the device's own gradient.",
+    "aggregated": "Eqs. (9) and (14), l. 163: the mean-field gradient.",
+}
+FEDAGG = Open(
+    about="FedAgg's rates: phi1, when they are solved for, where the mean field comes from, what they multiply",
+    methods=("fedagg",),
+    datasets=("*",),
+    readings=tuple(
+        Reading(
+            f"{phi1}, {SOLVED[feedback][0]}, {mean_field}, {update}",
+            f"algo.phi1={phi1} algo.feedback={feedback} algo.mean_field={mean_field} algo.update={update}",
+            " ".join([PHI1[phi1], SOLVED[feedback][1], MEAN_FIELD[mean_field], UPDATE[update]]),
+            "Each of the four stands in the paper.",
+        )
+        for phi1, feedback, mean_field, update in product(PHI1, SOLVED, MEAN_FIELD, UPDATE)
+    ),
+    chosen="sum, each epoch, history, own",
+)
+SERVER_RATE = Open(
+    about="the server's rate of adaptive methods",
+    methods=("fedadam", "fedadagrad", "fedyogi"),
+    datasets=("*",),
+    readings=(
+        Reading("eta_s=0.01", "algo.eta_s=0.01", "Ours: none is given.", "Table IV's rate on MNIST and CIFAR-100."),
+        Reading("eta_s=0.03", "algo.eta_s=0.03", "Ours: none is given.", "Between Table IV's two."),
+        Reading("eta_s=0.1", "algo.eta_s=0.1", "Ours: none is given.", "Table IV's rate on EMNIST and CIFAR-10."),
+    ),
+    chosen="eta_s=0.01",
+)
+OPEN = (FEDAGG, SERVER_RATE)
+METHODS = {
     "fedavg": "algo=fedavg",
-    "fedadam": grid("algo=fedadam algo.beta1=0.9 algo.beta2=0.99 algo.tau=0.001", "algo.eta_s", *ETA_S),
+    "fedadam": f"algo=fedadam algo.beta1=0.9 algo.beta2=0.99 algo.tau=0.001 {SERVER_RATE.words}",
     "fedprox": "algo=fedprox algo.mu=0.01",
     "feddyn": "algo=feddyn algo.alpha=0.01",
     "fedbabu": "algo=fedbabu",
     "fedgh": "algo=fedgh",
-    "fedagg": "algo=fedagg algo.alpha=0.1",
+    "fedagg": f"algo=fedagg algo.alpha=0.1 {FEDAGG.words}",
 }
-ADAPTIVE: dict[str, str | tuple[str, ...]] = {
+ADAPTIVE = {
     "fedavg": METHODS["fedavg"],
     "fedadam": METHODS["fedadam"],
-    "fedadagrad": grid("algo=fedadagrad", "algo.eta_s", *ETA_S),
-    "fedyogi": grid("algo=fedyogi", "algo.eta_s", *ETA_S),
+    "fedadagrad": f"algo=fedadagrad {SERVER_RATE.words}",
+    "fedyogi": f"algo=fedyogi {SERVER_RATE.words}",
     "fedagg": METHODS["fedagg"],
 }
 
 
-def blocks(methods: dict[str, str | tuple[str, ...]], shares: tuple[int, ...]) -> tuple[PlannedRun, ...]:
+def blocks(methods: dict[str, str], shares: tuple[int, ...]) -> tuple[PlannedRun, ...]:
     """Every block with so many per cent of 100 clients; FedBABU has no body to train in the linear model."""
     return tuple(
         run
@@ -60,7 +106,7 @@ def blocks(methods: dict[str, str | tuple[str, ...]], shares: tuple[int, ...]) -
 table3 = Sweep(
     name="fedagg/table3",
     source='Table III, Sec. VI-B1: "Accuracy on different datasets with 20% and 100% participant ratio", 100 clients, '
-    "settings of Table IV; with Figs. 5-9. Ours: three server rates for FedAdam, whose own is not given; images not "
+    "settings of Table IV; with Figs. 5-9. Ours: the server rate of FedAdam, whose own is not given; images not "
     "normalised",
     covers=("Table III",),
     runs=blocks(METHODS, (20, 100)),
@@ -69,9 +115,19 @@ table3 = Sweep(
 table5 = Sweep(
     name="fedagg/table5",
     source='Table V, Sec. VI-B3: "Comparison to other adaptive FL algorithms", 20 % of the clients; with Fig. 10. '
-    "Ours: three server rates for each of FedAdam, FedAdagrad and FedYogi",
+    "Ours: the server rate of FedAdam, FedAdagrad and FedYogi",
     covers=("Table V",),
     runs=blocks(ADAPTIVE, (20,)),
+)
+
+LINEAR = tuple(run for run in blocks(METHODS | ADAPTIVE, (20, 100)) if "model=linear" in run.overrides)
+readings = Sweep(
+    name="fedagg/readings",
+    source="What the paper leaves open, in every reading, on calibration seeds: FedAgg's rates (Eqs. 11-15, Algs. 1 "
+    "and 2, Remark 1) and the server rate of the adaptive methods; the other methods beside them. MNIST, linear model",
+    covers=("Table III", "Table V"),
+    runs=each(LINEAR, *OPEN),
+    seeds=CHOOSING,
 )
 
 ARCHITECTURES = {
@@ -106,7 +162,7 @@ fig12 = Sweep(
     runs=table(
         ("mnist",),
         {f"{name};alpha={alpha}": f"{words} algo.alpha={alpha}" for name, words in MNIST.items() for alpha in ALPHAS},
-        {"fedagg": "algo=fedagg"},
+        {"fedagg": f"algo=fedagg {FEDAGG.words}"},
     ),
 )
 
@@ -127,4 +183,4 @@ equal_rate = Sweep(
     ),
 )
 
-SWEEPS = (table3, table5, table6, fig12, equal_rate)
+SWEEPS = (table3, table5, table6, fig12, equal_rate, readings)

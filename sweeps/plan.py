@@ -138,9 +138,9 @@ def find(name: str, overrides: Sequence[str] = ()) -> Sweep:
     return replace(sweep, given=tuple(given))
 
 
-def merged(overrides: Iterable[str], text: str) -> tuple[str, ...]:
-    """With `text` in the place of what sets the same key, or at the end."""
-    return tuple({word.partition("=")[0]: word for word in (*overrides, text)}.values())
+def merged(overrides: Iterable[str], *words: str) -> tuple[str, ...]:
+    """With the words in the place of what sets the same keys, or at the end."""
+    return tuple({word.partition("=")[0]: word for word in (*overrides, *words)}.values())
 
 
 def cells(
@@ -177,7 +177,7 @@ def same(runs: Iterable[PlannedRun], setting: str, /, **label: str) -> tuple[Pla
 
 
 def _words(*parts: str) -> tuple[str, ...]:
-    return tuple(word for part in (*parts, "scale=paper") for word in part.split())
+    return merged((), *(word for part in (*parts, "scale=paper") for word in part.split()))
 
 
 def _narrow(sweep: Sweep, key: str, patterns: str) -> Sweep:

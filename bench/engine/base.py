@@ -109,7 +109,8 @@ class Engine(ABC):
             counts.add(group, epoch, active, rule, fed.lr)
             if trace is not None:
                 for k in active:
-                    trace.add(epoch, group.sums["epoch"][k])
+                    steps = group.batches[k][epoch].steps if "step_means" in requires else 1
+                    trace.add(epoch, group.sums["epoch"][k] / steps)
         if trace is not None:
             for k, epochs in enumerate(group.batches):
                 trace.reach(len(epochs), group.w[k])

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.learning.flat import Layout, bind
+from bench.seeding import stream
 from datamodules.base import Loaded, Split
 
 ACTIVATIONS = (nn.ReLU, nn.LeakyReLU, nn.GELU, nn.Tanh, nn.Sigmoid)
@@ -15,10 +16,12 @@ PER_CLASS, PER_CLASS_OF_MANY, MANY = 5, 2, 20  # Fed2A: 5 stimuli a class, 2 whe
 
 
 class LayerOutputs:
-    """What each layer answers, after its activation, to a few fixed samples of every class."""
+    """What each layer answers, after its activation, to a few samples of every class, drawn once for a seed."""
 
-    def __init__(self, module: nn.Module, layout: Layout, loaded: Loaded, inputs: Callable[[Tensor], Tensor]) -> None:
-        self.module, self.layout, self.loaded, self.inputs = module, layout, loaded, inputs
+    def __init__(
+        self, module: nn.Module, layout: Layout, loaded: Loaded, inputs: Callable[[Tensor], Tensor], seed: int
+    ) -> None:
+        self.module, self.layout, self.loaded, self.inputs, self.seed = module, layout, loaded, inputs, seed
 
     @torch.no_grad()
     def __call__(self, models: Tensor, stimuli: str) -> list[Tensor]:
@@ -29,9 +32,12 @@ class LayerOutputs:
         return [torch.stack(layer) for layer in zip(*rows, strict=True)]
 
     def _stimuli(self, split: Split, device: torch.device) -> Tensor:
-        each = PER_CLASS if self.loaded.classes <= MANY else PER_CLASS_OF_MANY
-        index = torch.cat([(split.y == c).nonzero()[:each, 0] for c in range(self.loaded.classes)])
-        return self.inputs(split.x[index].to(device))
+        """Fed2A, Sec. 4.3: "randomly chosen"; neighbours in a file may be nearly the same image."""
+        each, index = PER_CLASS if self.loaded.classes <= MANY else PER_CLASS_OF_MANY, []
+        for c in range(self.loaded.classes):
+            own = (split.y == c).nonzero()[:, 0]
+            index.append(own[stream(self.seed, "stimuli", c).permutation(len(own))[:each]])
+        return self.inputs(split.x[torch.cat(index)].to(device))
 
     def _one(self, w: Tensor, x: Tensor) -> list[Tensor]:
         bind(self.module, self.layout.views(w))

@@ -65,7 +65,21 @@ class Renamed:
 
 
 Changes = Sequence[Added | Renamed]
-CONFIG: Changes = (Renamed(2, "engine.name", "cohort", "vmap"),)
+READINGS = {  # fields of methods with which a paper can be read otherwise, as it was read before
+    ("fedagg",): {"phi1": "sum"},
+    ("fedlga",): {"product": "outer", "times": "once"},
+    ("fed2a",): {"plu": "download", "unsent": "replaced", "t_k": "download"},
+    ("fedlc", "sc_fedlc", "fedlc_t"): {"eta_of": "step", "localcol_order": "index"},
+}
+CONFIG: Changes = (
+    Renamed(2, "engine.name", "cohort", "vmap"),
+    *(
+        Added(3, f"algo.{field}", value, option=name)
+        for names, fields in READINGS.items()
+        for name in names
+        for field, value in fields.items()
+    ),
+)
 RESULT: Changes = (Renamed(2, "engine", "cohort", "vmap"),)
 
 

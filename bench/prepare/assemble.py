@@ -114,7 +114,7 @@ class WorkerSetup:
             **constants(config),
             samples=w0.new_tensor([len(c) for c in self.clients]),
             layout=layout,
-            layer_outputs=LayerOutputs(module, layout, loaded, inputs),
+            layer_outputs=LayerOutputs(module, layout, loaded, inputs, seed),
             fit_head=HeadFit(module, layout),
         )
         x, y = _test(loaded, config["test_samples"])
@@ -143,8 +143,9 @@ def build(
     named = {**config["engine"], "name": service.engine.name}
     config = {**config, "engine": named, "engine_why": config.get("engine_why") or why, "fingerprints": prints}
     kept = partial(folder, config) if folder else None
-    module, layout, fed = service.engine.module, service.engine.layout, service.fed
+    module, layout = service.engine.module, service.engine.layout
     devices = Devices(config["clients"], config["seed"], config["sampling"], Population(**config["devices"]))
+    fed = replace(service.fed, gamma=devices.gamma)
     w0 = layout.flatten(trainable(module))
 
     def make(fed: Fed, engine: Trains, algo: Algorithm) -> FederatedLoop:
@@ -153,10 +154,10 @@ def build(
     try:
         algo = create(config["algo"])
         number = count.workers(config, layout.size, samples, rules(config, algo, fed), setup.device)
-        traced = replace(fed, trace=Prerun(partial(make, fed, service.engine), kept))  # a worker has no other workers
-        workers = _start(config, replace(service, fed=traced), number)
+        prerun = Prerun(partial(make, fed, service.engine), algo.requires, kept)  # a worker has no other workers
+        workers = _start(config, replace(service, fed=replace(fed, trace=prerun)), number)
         engine = service.engine if isinstance(workers, ThisProcess) else Spread(service.engine, workers)
-        prerun = Prerun(partial(make, fed, engine), kept)
+        prerun = Prerun(partial(make, fed, engine), algo.requires, kept)
         loop = make(replace(fed, trace=prerun), engine, algo)
     except UserError:
         raise

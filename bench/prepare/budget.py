@@ -152,7 +152,7 @@ def _sizes(algo: Algorithm, fed: Fed) -> Sizes:
 
     server = _shapes(lambda: algo.init_server(w, replace(fed, trace=trace)), {"w": w})
     mine = _shapes(lambda: algo.init_client(w, fed), {})
-    client = _total(mine) + (w.nbytes if algo.personal != "none" else 0)
+    client = _total(mine) + (w.nbytes if algo.personal != "none" or algo.keeps_unsent else 0)
     broadcast = _total({name: server[name] for name in algo.broadcast if name in server})
     extra = algo.extra_up(fed) * w.element_size()
     mail = w.nbytes if algo.mail else 0

@@ -27,13 +27,14 @@ CHUNK = 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class Recorder(Algorithm):
-    """FedAvg that has its rounds traced."""
+    """FedAvg that has its rounds traced, as a method wants its traces."""
 
     cacheable: ClassVar[bool] = True
+    step_means: bool = False
 
     @property
     def requires(self) -> frozenset[str]:
-        return frozenset({"trace"})
+        return frozenset({"trace", "step_means"} if self.step_means else {"trace"})
 
 
 class Prerun:
@@ -44,8 +45,13 @@ class Prerun:
     small problems) they are kept in memory.
     """
 
-    def __init__(self, make: Callable[[Algorithm], FederatedLoop], folder: Callable[[], Path] | None = None) -> None:
-        self._make, self._folder = make, folder
+    def __init__(
+        self,
+        make: Callable[[Algorithm], FederatedLoop],
+        requires: frozenset[str],
+        folder: Callable[[], Path] | None = None,
+    ) -> None:
+        self._make, self._requires, self._folder = make, requires, folder
         self._loop: FederatedLoop | None = None
         self._data: Path | None = None
         self._rows: np.ndarray = np.empty((0, 0))
@@ -53,7 +59,7 @@ class Prerun:
 
     def __call__(self, version: int) -> Trace:
         if self._loop is None:
-            self._loop = self._make(Recorder())
+            self._loop = self._make(Recorder(step_means="step_means" in self._requires))
             self._open(self._loop)
         w, epochs = self._loop.server["w"], self._loop.fed.epochs
         row = torch.from_numpy(np.array(self._rows[version])).to(w.device)

@@ -50,8 +50,9 @@ class Coordinator:
         self.sync_stragglers = self.sync and rules.schedule.buffer > 1
         self.training: Learner = training or Training(algo, fed, engine, rules, w0)
         self.server = algo.init_server(w0, fed)
-        personal = {} if algo.personal == "none" else {"w": w0}
-        self.memory = Memory({**algo.init_client(w0, fed), **personal}, fed.clients)
+        own = {"w": w0} if algo.personal != "none" or algo.keeps_unsent else {}
+        sent = {"sent": fed.all_layers} if algo.keeps_unsent else {}
+        self.memory = Memory({**algo.init_client(w0, fed), **own, **sent}, fed.clients)
         self.clock, self.traffic = Clock(), Traffic(algo, fed, ~engine.layout.part(algo.personal))
         self.version = self.round = self.arrivals = self.evaluations = self.next_job = self.dropped = 0
         self.dispatches: Counter[int] = Counter()
@@ -120,6 +121,8 @@ class Coordinator:
         if learned.memory:
             for k in kept:
                 self.memory.write(clients[k], {name: values[at[k]] for name, values in learned.memory.items()})
+                if self.algo.keeps_unsent:
+                    self.memory.write(clients[k], {"sent": self.fed.all_layers.new_tensor(rows.layers[k])})
         return kept
 
     def _account(self, rows: Dispatch, learned: Learned, at: Sequence[int], order: Sequence[int], outcome: str) -> None:

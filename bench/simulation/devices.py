@@ -131,9 +131,12 @@ class Devices:
     def peer_seconds(self, sender: int, recipient: int, size: int) -> float:
         if self.population.peer is None or self.population.up is None:
             return 0.0
-        lo, hi = self.population.peer
-        pair = constant(self.seed, "peers", min(sender, recipient), max(sender, recipient))
-        return self.upload_seconds(sender, size) / (lo * math.pow(hi / lo, pair))
+        return self.upload_seconds(sender, size) / self.gamma(sender, recipient)
+
+    def gamma(self, one: int, other: int) -> float:
+        """How much faster than its uplink a device's link to another one is; the same both ways."""
+        lo, hi = self.population.peer or (1.0, 1.0)
+        return lo * math.pow(hi / lo, constant(self.seed, "peers", min(one, other), max(one, other)))
 
     def _link(self, name: str, client: int, size: int) -> float:
         given = getattr(self.population, name)

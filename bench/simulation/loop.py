@@ -178,7 +178,14 @@ class FederatedLoop(Coordinator):
                 self.jobs.make_trainable(other)
         return job.learned
 
+    def _choose_layers(self, job: Job) -> None:
+        """Those of the present version, where a method goes by it."""
+        if self.algo.chooses_on_arrival:
+            layers = self.algo.sends(self.version, self.fed)
+            job.layers, job.bytes_up = layers.tolist(), self.traffic.upload_size(layers)
+
     def _arrive(self, job: Job, tally: Tally) -> None:
+        self._choose_layers(job)
         learned = self._learned(job)
         if self.devices.population.loss and job.attempts == 1:  # Karn's rule: which attempt was answered is not known
             self.trips.setdefault(job.client, RoundTrip()).observe(round_trip(job, self.devices))
@@ -198,6 +205,7 @@ class FederatedLoop(Coordinator):
 
     def _go_on(self, job: Job, tally: Tally) -> None:
         """No answer came: the device trains on from its own model, and what was lost is part of its next upload."""
+        self._choose_layers(job)
         rows, learned = Dispatch.of([job]), self._learned(job)
         self._account(rows, learned, [job.row], [0], "lost")
         if not self._without_diverged(rows, learned, [job.row], [0]):

@@ -60,6 +60,12 @@ def rules(config: Mapping[str, Any], algo: Algorithm, fed: Fed) -> Rules:
         raise UserError(f"on_divergence=drop is not possible with {name}, which averages over all devices of a round.")
     if config["aggregation"] == "cached" and not algo.cacheable:
         raise UserError(f"aggregation=cached is not possible with {name}, which uses more than the devices' models.")
+    if config["aggregation"] == "arrived" and algo.dates_on_arrival:
+        raise UserError(f"{name} is to date models by their arrival, which only aggregation=cached can tell apart.")
+    if algo.chooses_on_arrival and not chosen.sync and config["devices"]["up"] is not None:
+        raise UserError(
+            f"devices.up has to be null where {name} goes by the round of the arrival, which would depend on it."
+        )
     return Rules(
         chosen,
         rounds=config["rounds"],

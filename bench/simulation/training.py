@@ -38,7 +38,7 @@ class Training:
         self.algo, self.fed, self.engine, self.rules = algo, fed, engine, rules
         self.jobs_per_call = rules.jobs_per_call(w0.numel(), engine.parallel_parts)
         self.personal = engine.layout.part(algo.personal)  # [P]: the part of w that stays on the device
-        # aggregation=cached: the devices' last models, and the versions they were made from
+        # aggregation=cached: the devices' last models, and the versions from which their staleness counts
         self.cache = Memory({"w": w0, "version": w0.new_zeros(())}, fed.clients)
         self.last_trace: Trace | None = None
         self._sums: TraceSums | None = None  # of the round that is going on
@@ -56,10 +56,11 @@ class Training:
         trained, evaluations = self.engine.train(self.algo, self.fed, jobs, rows.number, self._sums)
         trained = _carried(rows, trained)
         upload = self.algo.upload(jobs, trained, self.fed)
+        stays = self.algo.personal != "none" or self.algo.keeps_unsent
         return Learned(
             delta=upload.delta,
             extra=upload.extra,
-            memory=upload.memory if self.algo.personal == "none" else {**upload.memory, "w": trained.end},
+            memory={**upload.memory, "w": trained.end} if stays else upload.memory,
             gradient=upload.gradient,
             end=trained.end if ends else None,
             steps=trained.steps,
@@ -76,8 +77,9 @@ class Training:
             self.last_trace, self._sums = self._sums.means(), None
             found = replace(found, trace=self.last_trace)
         if self.rules.aggregation == "cached":
-            _remember(self.cache, found, self.fed)
-            found = _everyone(self.cache, server["w"], version, self.fed, self.rules.weighting)
+            date = torch.full_like(found.version, version) if self.algo.dates_on_arrival else found.version
+            _remember(self.cache, found, date, self.fed)
+            found = _everyone(self.cache, found.layers.any(0), server["w"], version, self.fed, self.rules.weighting)
         return self.algo.aggregate(server, found, self.fed)
 
 
@@ -87,6 +89,8 @@ def inputs(rows: Dispatch, algo: Algorithm, fed: Fed, sent: Sent, memory: Memory
     server |= {name: torch.stack([own[name] for own in rows.unicast]) for name in algo.unicast}
     remembered, received = memory.read(rows.client), server["w"]
     start = received if algo.personal == "none" else torch.where(personal, remembered["w"], received)
+    if algo.keeps_unsent:
+        start = torch.where(fed.layout.expand(remembered["sent"]), start, remembered["w"])
     if rows.goes_on:
         start = torch.stack([row if own is None else own for own, row in zip(rows.start, start, strict=True)])
     mail = senders = None
@@ -172,17 +176,20 @@ def _carried(rows: Dispatch, trained: Trained) -> Trained:
     )
 
 
-def _remember(cache: Memory, updates: Updates, fed: Fed) -> None:
-    """aggregation=cached: these devices' models, in the layers they sent."""
+def _remember(cache: Memory, updates: Updates, date: Tensor, fed: Fed) -> None:
+    """aggregation=cached: these devices' models, in the layers they sent, and the versions [K] they are of."""
     for k, client in enumerate(updates.client.tolist()):
         there = fed.layout.expand(updates.layers[k])
         model = torch.where(there, updates.model[k], cache.read([client])["w"][0])
-        cache.write(client, {"w": model, "version": updates.version[k]})
+        cache.write(client, {"w": model, "version": date[k]})
 
 
-def _everyone(cache: Memory, w: Tensor, version: int, fed: Fed, weighting: str) -> Updates:
-    """aggregation=cached: every device's last model, the initial one of those never heard of."""
+def _everyone(cache: Memory, sent: Tensor, w: Tensor, version: int, fed: Fed, weighting: str) -> Updates:
+    """aggregation=cached: every device's last model, the initial one of those never heard of, in the layers `sent` [L]
+    by somebody this time; the others are as if nobody had."""
     model, versions = cache.rows("w"), cache.rows("version")
+    if not sent.all():
+        model = torch.where(fed.layout.expand(sent), model, w)
     nothing, one = torch.zeros_like(fed.samples), torch.ones_like(fed.samples)
     return Updates(
         client=torch.arange(fed.clients, device=w.device),
@@ -195,7 +202,7 @@ def _everyone(cache: Memory, w: Tensor, version: int, fed: Fed, weighting: str) 
         effective_steps=nothing,
         lr_sum=nothing,
         loss=nothing,
-        layers=fed.all_layers.expand(fed.clients, -1),
+        layers=sent.expand(fed.clients, -1),
         received=w.expand_as(model),
         delta=model - w,
         base=w.expand_as(model),

@@ -15,6 +15,7 @@ from leaderboards.verdict import Verdict
 
 GLYPHS = {
     **{"exact": "=", "reproduced": "✓", "direction only": "↗", "contradicted": "✕", "not confirmed": "?"},
+    "calibrated": "◦",
     **{"consistent": "≡", "inconsistent": "≠", "not run": "·", "cannot run here": "–"},
 }
 
@@ -53,6 +54,7 @@ def detail(v: Verdict, shelf: Shelf) -> Html:
         el("p", el("code", claim.id), class_="quiet"),
         el("dl", *rows, class_="facts"),
         _listed("Deviations", list(v.deviations)),
+        _listed("In other readings", list(v.readings)),
         _listed("Equal-rate control", controls(claim, shelf)),
         _runs(v),
         _command(v),

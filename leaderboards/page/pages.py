@@ -17,10 +17,11 @@ from leaderboards.verdict import MEASURED, VERDICTS, Verdict
 
 MEANINGS = {
     "exact": "our own code gives the printed digits; nothing is trained",
-    "reproduced": "the number came out, at the paper's scale with at least three seeds",
+    "reproduced": "the whole interval lies within the margin of the number, at the paper's scale, in the chosen reading",
     "direction only": "the ordering came out, the number did not or could not",
-    "contradicted": "at the paper's scale with at least three seeds, neither came out",
-    "not confirmed": "measured, but unclear, or in runs too small or too few to contradict",
+    "contradicted": "at the paper's scale, in every reading of what it leaves open, neither came out",
+    "not confirmed": "measured, but too noisy, censored, or in runs too small or too few to contradict",
+    "calibrated": "run only on the seeds by which a reading was chosen: counts for nothing",
     "consistent": "follows from the paper's own numbers, which is no reproduction",
     "inconsistent": "does not follow from the paper's own numbers",
     "not run": "there is a command, and no committed result yet",

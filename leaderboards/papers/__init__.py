@@ -60,6 +60,8 @@ class Special:
     target: Callable[[Claim], float | None] = lambda claim: None  # the accuracy a claim is about, if not its setting's
     readings: Mapping[str, Callable[[int, Cell], float]] = field(default_factory=dict)
     """Metric -> its number for a run that reached the target in this round."""
+    unsaid: Mapping[str, str] = field(default_factory=dict)  # metric -> the other one that its words may mean
+    operations: Callable[[Claim], float] = lambda claim: 1.0  # a printed second is so many of ours
     compared: Callable[[Claim], tuple[Cell, list[Cell]] | None] = lambda claim: None  # beside "a vs b"
     methods: Sequence[str] = ()  # among which its "best method" is
     controls: Callable[[Claim, SweepRun], bool] = lambda claim, at: False  # is this an equal-rate control of it?

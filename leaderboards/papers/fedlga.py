@@ -162,7 +162,9 @@ SPECIAL = Special(
     canonical=_canonical,
     default_setting="rho=0.5",
     compared=_compared,
-    controls=lambda claim, at: at.sweep.name == "fedlga/readings" and at.run.setting.startswith("eta_g="),
+    # "the performance is evaluated based on the operation number", Sec. VI-A3: two gradients a step
+    operations=lambda claim: 0.5 if claim.method == "fedsam" else 1.0,
+    controls=lambda claim, at: at.sweep.name == "fedlga/variations" and at.run.setting.startswith("eta_g="),
     regression=tuple(
         f"fedlga/table-vi/{name}/fmnist/rho=0.5+tau_max={tau_max}e+e=5/rounds_to_target"
         for name, tau_max in (("fedlga", 0.8), ("fedlga", 0.2), ("fedavg", 0.8), ("fedprox", 0.8), ("scaffold", 0.8))

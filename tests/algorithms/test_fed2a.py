@@ -192,3 +192,10 @@ def test_bad_values_get_a_sentence():
         Fed2A(tvw="linear")
     with pytest.raises(ValueError, match=r"algo\.D=11 of the algo\.P=10"):
         Fed2A(D=11)
+    for field, values in {
+        "plu": "download or upload",
+        "t_k": "download or upload",
+        "unsent": "replaced or kept",
+    }.items():
+        with pytest.raises(ValueError, match=rf"algo\.{field} is {values}, not 'x'"):
+            Fed2A(**{field: "x"})

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from algorithms.fedagg import FedAgg, learning_rates
+from algorithms.fedagg import FedAgg
+from algorithms.ops import tracking
 from bench.prepare import compose
 from bench.prepare.assemble import build
 from bench.testing import quadratic
@@ -13,7 +14,7 @@ def test_single_precision_survives_parallel_gradients():
     w, first, *others = torch.randn(5, 1000, generator=torch.Generator().manual_seed(0))
     phi1 = 1000 * (first + 1e-4 * torch.stack(others))
     phi2 = torch.cat([w[None], w - 0.01 * phi1.cumsum(0)])
-    single, double = (learning_rates(*(t.to(d) for t in (w, phi1, phi2)), 0.1) for d in (torch.float32, torch.float64))
+    single, double = (tracking(phi1.to(d), phi2.to(d), 0.1)(w.to(d)) for d in (torch.float32, torch.float64))
     torch.testing.assert_close(single.double(), double, rtol=1e-5, atol=1e-7)
 
 
@@ -96,7 +97,8 @@ def test_every_mode_resumes_bit_for_bit(mean_field, update):
 
 
 @pytest.mark.parametrize(
-    "fields", [{"mean_field": "none"}, {"update": "x"}, {"eta_min": 0.5, "eta_max": 0.1}, {"eta_min": 0.0}]
+    "fields",
+    [{"mean_field": "none"}, {"phi1": "x"}, {"update": "x"}, {"eta_min": 0.5, "eta_max": 0.1}, {"eta_min": 0.0}],
 )
 def test_impossible_fields_are_refused(fields):
     with pytest.raises(ValueError, match=r"algo\."):

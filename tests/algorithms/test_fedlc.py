@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from algorithms.base import Fed, Jobs, Trained, Updates
-from algorithms.fedlc import FedLC, demand_row
+from algorithms.fedlc import FedLC
 from algorithms.fedlc_variants import FedLC_T, SC_FedLC
+from algorithms.localcol import demand_row
 from bench.learning.flat import Layout
 from bench.testing import Quadratic
 
@@ -135,5 +136,8 @@ def test_variants_and_bad_values():
     assert FedLC_T.retransmit and not FedLC.retransmit and not SC_FedLC.retransmit
     with pytest.raises(ValueError, match="listing or eq40"):
         FedLC(localcol_k="eq42")
-    with pytest.raises(ValueError, match="eta_min at most"):
+    with pytest.raises(ValueError, match=r"algo\.eta_min=20\.0 is above algo\.eta_max=10\.0"):
         replace(SC_FedLC(), eta_min=20.0)
+    with pytest.raises(ValueError, match="step or dispatch, not 'epoch'"):
+        FedLC(eta_of="epoch")
+    assert FedLC_T(eta_min=20.0, eta_max=None).eta_min == 20.0

@@ -9,7 +9,7 @@ from bench.output.result import RunResult
 from leaderboards.plans import every
 from leaderboards.results import CommittedRun, Planned, name_of
 
-MACHINE = {"cpu": "made up", "cores": 2, "system": "test"}
+MACHINE = {"cpu": "made up", "cores": 2, "system": "test", "others": 0.0}
 
 
 def result(

@@ -121,7 +121,7 @@ def test_tables_v_and_vi_of_fedlga_share_their_runs(finished, tmp_path):
     assert {
         ("fedlga/table5", "rho=0.5;tau_max=E-1;E=5", "paper"),
         ("fedlga/table6", "rho=0.5;tau_max=0.8E;E=5", "paper"),
-        ("fedlga/readings", "eta_l=0.005", "paper"),
+        ("fedlga/variations", "eta_l=0.005", "paper"),
     } <= found
     wanted = cell("fedlga", "fedavg", "fmnist", "rho=0.5")
     assert [len(p.by_seed) for p in Shelf([result]).points(wanted, "Table VI")] == [1]
@@ -129,7 +129,7 @@ def test_tables_v_and_vi_of_fedlga_share_their_runs(finished, tmp_path):
 
 def test_another_rate_is_another_cell(finished, tmp_path):
     [(result, _)] = add([finished(*TABLE_V, "lr=0.01")], tmp_path / "results")
-    assert ("fedlga/readings", "eta_l=0.01") in {(p.sweep, p.setting) for p in result.plan}
+    assert ("fedlga/variations", "eta_l=0.01") in {(p.sweep, p.setting) for p in result.plan}
     assert not {p.sweep for p in result.plan} & {"fedlga/table5", "fedlga/table6"}
 
 

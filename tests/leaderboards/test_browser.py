@@ -195,7 +195,7 @@ def test_text_in_cells_has_contrast_in_light_and_dark(browser, site, scheme):
     opened.goto((site / "index.html").as_uri())
     ratios = opened.evaluate(CONTRAST)
     context.close()
-    assert len(ratios) == 9
+    assert len(ratios) == 10
     assert min(ratios) >= 4.5, ratios
 
 

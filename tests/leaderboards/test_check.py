@@ -252,7 +252,7 @@ def test_a_measured_verdict_is_expected_with_its_seeds_and_scale():
     )
     rows = {name.split("/")[2]: row for name, row in expected(found).items() if "0.8e" in name and "fmnist" in name}
     assert rows["fedavg"] == ("reproduced", "112", "3", "paper")
-    assert rows["fedprox"] == ("direction only", "never (1)", "3", "paper")
+    assert rows["fedprox"] == ("not confirmed", "never (1)", "3", "paper")
     [change] = compare({"x": ("exact", "1", "", "")}, {"x": ("reproduced", "never (1)", "3", "paper")})
     assert (change.golden, change.now, change.difference) == ("exact 1", "reproduced never (1) 3 paper", "")
 

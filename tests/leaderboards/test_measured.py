@@ -48,11 +48,25 @@ def test_at_another_scale_only_the_ordering_counts(scale):
     assert rounds("fedlga", made.table_vi(reverse, scale=scale)).verdict == "not confirmed"
 
 
-def test_two_seeds_earn_a_direction_at_most():
-    found = made.table_vi({name: numbers[:2] for name, numbers in GOOD.items()})
-    assert (rounds("fedlga", found).verdict, rounds("fedlga", found).seeds) == ("direction only", 2)
-    reverse = made.table_vi({"fedavg": [60, 60], "fedlga": [116, 116]})
-    assert rounds("fedlga", reverse).verdict == "not confirmed"
+def test_two_seeds_earn_nothing():
+    v = rounds("fedlga", made.table_vi({name: numbers[:2] for name, numbers in GOOD.items()}))
+    assert (v.verdict, v.seeds) == ("not confirmed", 2)
+    assert v.why.startswith("2 of the 3 seeds fixed beforehand")
+
+
+def test_a_seed_that_was_not_asked_for_decides_nothing():
+    more = made.table_vi({"fedavg": [114, 116, 118, 180], "fedlga": [59, 60, 61, 150]})
+    assert rounds("fedavg", more).values == rounds("fedavg", made.table_vi(GOOD)).values
+
+
+def test_calibration_seeds_are_shown_and_count_for_nothing():
+    found = [
+        made.result("fedlga/table6", "fedavg", "fmnist", "rho=0.5;tau_max=0.8E;E=5", seed=s, accuracy=made.crossing(116))
+        for s in (100, 101, 102)
+    ]
+    v = rounds("fedavg", found)
+    assert (v.verdict, v.measured, v.seeds) == ("calibrated", 116, 3)
+    assert rounds("fedavg", found + made.table_vi(GOOD)).verdict == "reproduced"
 
 
 def test_a_reversed_or_absent_ordering_with_three_seeds_contradicts_and_an_unclear_one_does_not():
@@ -66,7 +80,7 @@ def test_nobody_late_is_compared_with_fedavg_at_its_default():
     found = made.table_vi({"fedavg": [104, 107, 110]}) + made.table_vi({"fedlga": [103, 106, 109]}, tau_max="0.2E")
     v = rounds("fedlga", found, "rho=0.5+tau_max=0.2e+e=5")
     assert (v.claimed, v.verdict) == (29, "contradicted")
-    assert "better than fedavg; ours, 3 paired seeds: a tie with fedavg" in v.why
+    assert "better than fedavg; ours, 3 paired seeds, uncorrected: a tie with fedavg" in v.why
 
 
 def test_differences_are_paired_by_seed():
@@ -80,37 +94,42 @@ def test_differences_are_paired_by_seed():
 def test_a_missed_target_is_never_with_how_many_seeds():
     v = rounds("fedlga", made.table_vi({"fedavg": [116, None, None], "fedlga": [60, None, 61]}))
     assert (v.measured, v.missed, v.seeds, v.interval) == (None, 1, 3, None)
-    assert v.verdict == "not confirmed"  # in one pair neither reaches it
+    assert v.verdict == "not confirmed"
+    assert v.why.startswith("censored: 1 of 3 seeds never reach the target in 200 rounds")
     v = rounds("fedlga", made.table_vi({"fedavg": [116, None, 117], "fedlga": [70, 70, 70]}))
-    assert (v.verdict, v.measured) == ("direction only", 70)
+    assert (v.verdict, v.measured) == ("not confirmed", 70)  # three signs may be chance
 
 
 def test_seconds_are_ratios_to_fedavg_in_the_same_batch():
     at, curve = "rho=0.5;tau_max=E-1;E=5", made.crossing(60)
 
-    def seconds(method, each, group="one batch"):
+    def seconds(method, each, group="one batch", **more):
         return [
-            made.result("fedlga/table5", method, "fmnist", at, seed=s, accuracy=curve, seconds=t, group=group)
+            made.result("fedlga/table5", method, "fmnist", at, seed=s, accuracy=curve, seconds=t, group=group, **more)
             for s, t in enumerate(each)
         ]
 
     name = f"fedlga/table-v/fedprox/fmnist/{TABLE_V}/seconds_per_round"
-    both = seconds("fedavg", [0.2, 0.4, 0.3]) + seconds("fedprox", [0.27, 0.55, 0.41])
+    both = seconds("fedavg", [0.2, 0.4, 0.3]) + seconds("fedprox", [0.272, 0.55, 0.412])
     v = judged(both)[name]
     assert v.ratio == pytest.approx(12.2 / 8.9)
-    assert v.measured == pytest.approx((0.27 / 0.2 + 0.55 / 0.4 + 0.41 / 0.3) / 3)
+    assert v.measured == pytest.approx((0.272 / 0.2 + 0.55 / 0.4 + 0.412 / 0.3) / 3)
     assert v.verdict == "reproduced"
     apart = seconds("fedavg", [0.2, 0.4, 0.3]) + seconds("fedprox", [0.27, 0.55, 0.41], group="another day")
     assert judged(apart)[name].verdict == "not run"
+    busy = seconds("fedavg", [0.2, 0.4, 0.3], machine={**made.MACHINE, "others": 0.5})
+    assert judged(busy + seconds("fedprox", [0.27, 0.55, 0.41]))[name].verdict == "not run"
+    sam = judged(both + seconds("fedsam", [0.4, 0.8, 0.6]))[name.replace("fedprox", "fedsam")]
+    assert sam.measured == pytest.approx(1)  # two operations a step
     yardstick = judged(both)[name.replace("fedprox", "fedavg")]
     assert (yardstick.verdict, yardstick.measured) == ("cannot run here", None)
     total = judged(both)[name.replace("per_round", "to_target")]
     assert "consistent with the paper's own numbers" in total.why
 
 
-def accuracies(method, values, point=0, setting="model=Linear;dist=IID;participation=20%"):
+def accuracies(method, values, point=0, best=0.2, setting="model=Linear;dist=IID;participation=20%"):
     return [
-        made.result("fedagg/table3", method, "mnist", setting, seed=s, accuracy=[0.1, 0.9, a], target=0.85, point=point)
+        made.result("fedagg/table3", method, "mnist", setting, seed=s, accuracy=[best, a], target=0.85, point=point)
         for s, a in enumerate(values)
     ]
 
@@ -125,13 +144,10 @@ def test_accuracies_are_judged_at_the_last_round_in_the_papers_unit():
     assert v.measured == pytest.approx(90.25)
 
 
-def test_the_best_point_of_a_grid_counts_and_is_said_to_be_one():
-    found = accuracies("fedadam", [0.5] * 3, 0) + accuracies("fedadam", [0.898, 0.899, 0.9], 1)
-    v = accuracy("fedadam", found)
-    assert v.measured == pytest.approx(89.9)
-    assert "the best of 2 grid points" in v.why
-    v = accuracy("fedadam", accuracies("fedadam", [0.5] * 3, 0) + accuracies("fedadam", [0.9], 1))
-    assert v.measured == pytest.approx(50)  # the points with the most seeds
+def test_where_the_paper_does_not_say_which_the_best_accuracy_may_agree_too():
+    v = accuracy("fedavg", accuracies("fedavg", [0.85, 0.8505, 0.851], best=0.8823))
+    assert (v.verdict, v.measured) == ("reproduced", pytest.approx(85.05))
+    assert v.why.startswith("the best accuracy agrees, 88.23")
 
 
 def test_a_diverged_run_never_reaches_its_target_whatever_it_touched_before():
@@ -164,17 +180,17 @@ def test_costs_are_the_papers_accounting_of_our_rounds():
     v = found["fed2a/table-4/plu-300-10-8/gtsrb/r=300/upload_to_target"]
     sent = 10 + sum(t % 10 >= 2 for t in range(10, 172))
     assert v.measured == pytest.approx(4 * (172 * 209_792 + sent * 2_403_499) / 2**30)
-    assert v.verdict == "direction only"
+    assert v.verdict == "not confirmed"  # one seed
 
 
 def test_comparisons_are_made_seed_by_seed_against_the_best_baseline():
-    runs = [gtsrb(m, n, s) for m, each in {"fed2a": (100, 120), "fedavg": (200, 200), "fedprox": (250, 240)}.items()
+    runs = [gtsrb(m, n, s) for m, each in {"fed2a": (100, 110, 105), "fedavg": (200,) * 3, "fedprox": (250,) * 3}.items()
             for s, n in enumerate(each)]  # fmt: skip
     name = "fed2a/sec-4.4/fed2a-vs-best-baseline/gtsrb/r=300/round_reduction"
     assert judged(runs)[name].verdict == "consistent"  # FedAsync, a baseline, is not run
-    v = judged([*runs, gtsrb("fedasync", None), gtsrb("fedasync", None, 1)])[name]
-    assert v.values == ((0, pytest.approx(50)), (1, pytest.approx(40)))
-    assert (v.verdict, v.seeds) == ("direction only", 2)
+    v = judged([*runs, *(gtsrb("fedasync", None, s) for s in range(3))])[name]
+    assert v.values == ((0, pytest.approx(50)), (1, pytest.approx(45)), (2, pytest.approx(47.5)))
+    assert (v.verdict, v.seeds) == ("direction only", 3)
 
 
 def fedlc(method, reached, setting, **more):
@@ -200,14 +216,14 @@ def test_virtual_seconds_are_ratios_and_moments_are_translated_by_fedavg():
 def test_the_equal_rate_control_stands_beside_the_claim_and_changes_nothing():
     found = made.table_vi(GOOD)
     control = [
-        made.result("fedlga/readings", "fedlga", "fmnist", "eta_g=2;scale=0", seed=s, accuracy=made.crossing(n))
+        made.result("fedlga/variations", "fedlga", "fmnist", "eta_g=2;scale=0", seed=s, accuracy=made.crossing(n))
         for s, n in enumerate((65, 74, 71))
     ]
     [claim] = [c for c in load() if c.id == f"fedlga/table-vi/fedlga/fmnist/{DEFAULT}/rounds_to_target"]
     assert rounds("fedlga", found + control) == rounds("fedlga", found)
     assert controls(claim, Shelf(found)) == []
     control.append(
-        made.result("fedlga/readings", "fedlga", "fmnist", "momentum=0.5", accuracy=made.crossing(30))
+        made.result("fedlga/variations", "fedlga", "fmnist", "momentum=0.5", accuracy=made.crossing(30))
     )  # a reading, no control
     [words] = controls(claim, Shelf(found + control))
     assert words.startswith("fedlga, eta_g=2, scale=0: 70 ± ")

@@ -58,7 +58,7 @@ def test_results_arrive_once_and_later_ones_join_them_in_the_same_report(tmp_pat
         assert json.loads(sent["config"])["method"]["value"] == result.plan[0].method
     [report] = stub.reports.values()
     assert report["displayName"] == TITLE
-    for words in ("116 rounds / 3.0, direction only", "Claims by verdict", "test_accuracy", "fedlga/table6"):
+    for words in ("116 rounds / 3.0, not confirmed", "Claims by verdict", "test_accuracy", "fedlga/table6"):
         assert words in report["spec"]
     more = publish(stub, tmp_path, {"fedavg": [3, 4], "fedlga": [2]})
     assert more.startswith("1 runs sent, 2 were there; report updated: ")

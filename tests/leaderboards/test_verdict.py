@@ -141,7 +141,7 @@ def test_rounding_of_the_inputs_is_not_held_against_a_paper():
 def test_a_wrong_number_is_inconsistent_and_says_by_how_much():
     claims = list(load())
     at = next(i for i, c in enumerate(claims) if c.id == "fed2a/table-4/fedavg/fmnist/r=300/upload_to_target")
-    wrong = judge(replace(claims[at], printed="1.28"), Book(claims), Shelf(()))
+    wrong = judge(replace(claims[at], printed="1.28"), Book(claims), Shelf(()), {})
     assert wrong.verdict == "inconsistent"
     assert wrong.why.endswith("1.2678; printed 0.012 more")
 
@@ -150,11 +150,11 @@ def test_our_own_models_make_it_exact(monkeypatch):
     book, claims = Book(load()), [c for c in load() if c.metric in special(c.paper).exact]
     assert len(claims) == 14
     monkeypatch.setattr(fed2a, "layers", lambda: {})
-    assert {judge(c, book, Shelf(())).verdict for c in claims if c.metric == "parameters"} == {"not run"}
+    assert {judge(c, book, Shelf(()), {}).verdict for c in claims if c.metric == "parameters"} == {"not run"}
     monkeypatch.setattr(fed2a, "layers", lambda: TABLE_3)
-    assert {judge(c, book, Shelf(())).verdict for c in claims} == {"exact"}
+    assert {judge(c, book, Shelf(()), {}).verdict for c in claims} == {"exact"}
     monkeypatch.setattr(fed2a, "layers", lambda: {name: (s + 1, d) for name, (s, d) in TABLE_3.items()})
-    wrong = [c.setting for c in claims if judge(c, book, Shelf(())).verdict == "not confirmed"]
+    wrong = [c.setting for c in claims if judge(c, book, Shelf(()), {}).verdict == "not confirmed"]
     assert wrong == ["shallow"] * 3
 
 

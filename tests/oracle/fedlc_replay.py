@@ -11,12 +11,21 @@ from .problem import Problem
 
 
 def localcol(
-    i: int, norms: np.ndarray, compute: float, load: np.ndarray, link: np.ndarray, *, listing: bool = True
+    i: int,
+    norms: np.ndarray,
+    compute: float,
+    load: np.ndarray,
+    link: np.ndarray,
+    *,
+    listing: bool = True,
+    gamma: np.ndarray | None = None,
 ) -> set[int]:
-    """Alg. 1, l. 24-37, Eqs. 40, 42 written out; k is raised only after a choice (listing), or is |{i} + S + {j}|."""
+    """Alg. 1, l. 24-37, Eqs. 40, 42 written out; k is raised only after a choice (listing), or is |{i} + S + {j}|.
+    gamma [N, N]: those with gamma_ij > 1 are "encouraged to collaborate" (Sec. 5.1), so they are asked first."""
     N, S, k = len(norms), set(), 1
     bar = (N * norms[i] / norms.sum()) ** 2 / (N * norms[i] ** 2 / (norms**2).sum())
-    for j in range(N):
+    near = [j for j in range(N) if gamma is not None and gamma[i, j] > 1]
+    for j in near + [j for j in range(N) if j not in near]:
         if j == i or not k < compute or not load[j] < link[j]:
             continue
         group = sorted({i, j} | S)
@@ -65,20 +74,23 @@ def replay(
     *,
     compute_budget: float = 5,
     link_budget: float = 5,
-    eta_min: float = 0.1,
-    eta_max: float = 10.0,
+    eta_min: float | None = 0.1,
+    eta_max: float | None = 10.0,
     listing: bool = True,
+    gamma: np.ndarray | None = None,
+    per_dispatch: bool = False,
     compensated: bool = False,
     **terms: float,
 ) -> Replay:
     """At each instant: those who finish mail their gradient to their column of M; then, in device order, each upload:
     w += (d_i/D) (w_i - received); from the second one on l_i, beta_i; once all are known row i = LOCALCOL(i),
-    eta_i = eps D / (d_i mean(beta) xi) of the new row, clamped to [eta_min, eta_max] lr; device i is sent w, eta_i and
-    M[:, i] as they are then. At last they start: each takes its inbox, r gradients with sum s, and steps
-    w <- w - eta (grad F_i(w) + s) / (r + 1) from the model it was sent."""
+    eta_i = eps D / (d_i mean(beta) xi) of the new row, clamped to [eta_min, eta_max] lr (None: at that end not); device
+    i is sent w, eta_i and M[:, i] as they are then. At last they start: each takes its inbox, r gradients with sum s,
+    and steps w <- w - eta (grad F_i(w) + s) / (r + 1) from the model it was sent, where K steps with `per_dispatch`
+    take eta / K each, so that w_i = w - eta (the mean of the K aggregated gradients), Eq. 3 as a whole."""
     clock = np.broadcast_to(np.asarray(seconds, dtype=float), (q.rounds, q.clients))
-    devices = Devices(q, clock, terms, [{} for _ in range(q.clients)])
-    server = Server(q, compute_budget, link_budget, (eta_min, eta_max), listing)
+    devices = Devices(q, clock, terms, [{} for _ in range(q.clients)], per_dispatch)
+    server = Server(q, compute_budget, link_budget, (eta_min, eta_max), listing, gamma)
     w, arrived, log = [q.w0], np.zeros(q.clients), server.log
     busy = {i: devices.start(i, 0.0, 0, q.w0, q.lr, []) for i in range(q.clients)}
     while len(log.jobs) < q.rounds:
@@ -108,6 +120,7 @@ class Devices:
     clock: np.ndarray  # [rounds, N]
     terms: dict[str, float]
     inbox: list[dict[int, np.ndarray]]
+    per_dispatch: bool
     previous: dict[int, np.ndarray] = field(default_factory=dict)  # the model each was sent before
 
     def post(self, job: Job, log: Replay) -> None:
@@ -121,6 +134,7 @@ class Devices:
         self.inbox[i] = {}
         mail = sum(read.values(), np.zeros_like(q.w0))
         steps = range(int(q.steps[version, i]) + 1)
+        rate = rate / steps[-1] if self.per_dispatch else rate
         path = [q.end(i, received, k, lr=rate / (len(read) + 1), drift=mail, **self.terms) for k in steps]
         if i in self.previous:
             gap = np.linalg.norm(received - self.previous[i])
@@ -134,9 +148,18 @@ class Devices:
 
 
 class Server:
-    def __init__(self, q: Problem, compute: float, link: float, clamp: tuple[float, float], listing: bool) -> None:
+    def __init__(
+        self,
+        q: Problem,
+        compute: float,
+        link: float,
+        clamp: tuple[float | None, float | None],
+        listing: bool,
+        gamma: np.ndarray | None,
+    ) -> None:
         N = q.clients
-        self.q, self.compute, self.link, self.clamp, self.listing = q, compute, np.full(N, link), clamp, listing
+        self.q, self.compute, self.link, self.listing, self.gamma = q, compute, np.full(N, link), listing, gamma
+        self.clamp = -np.inf if clamp[0] is None else clamp[0], np.inf if clamp[1] is None else clamp[1]
         self.M, self.eta = np.zeros((N, N), bool), np.full(N, q.lr)
         self.norms, self.beta = np.full(N, np.nan), np.full(N, np.nan)
         self.log = Replay([], [], q.w0, [], [], [], [])
@@ -151,7 +174,7 @@ class Server:
         if np.isnan(self.norms).any() or np.isnan(self.beta).any():
             return
         load = np.delete(self.M, i, axis=0).sum(axis=0)
-        R = localcol(i, self.norms, self.compute, load, self.link, listing=self.listing)
+        R = localcol(i, self.norms, self.compute, load, self.link, listing=self.listing, gamma=self.gamma)
         self.M[i] = [j in R for j in range(self.q.clients)]
         raw, (low, high) = self.theorem1([i, *R]), self.clamp
         self.log.low += raw < low

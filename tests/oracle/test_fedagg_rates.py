@@ -1,4 +1,4 @@
-"""FedAgg's adaptive rates (Yuan and Wang, arXiv 2303.15799, Theorem 1): `learning_rates` solves Eq. 13 exactly."""
+"""FedAgg's adaptive rates (Yuan and Wang, arXiv 2303.15799, Theorem 1): `tracking` solves Eq. 13 exactly."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def problems(seed: int, L: int):
 
 
 def rates(w: np.ndarray, phi1: np.ndarray, phi2: np.ndarray, alpha: float) -> np.ndarray:
-    from algorithms.fedagg import learning_rates
+    from algorithms.ops import tracking
 
-    got = learning_rates(torch.from_numpy(w), torch.from_numpy(phi1), torch.from_numpy(phi2), alpha).numpy()
+    got = tracking(torch.from_numpy(phi1), torch.from_numpy(phi2), alpha)(torch.from_numpy(w)).numpy()
     assert got.shape == (len(phi1),)
     return got
 

@@ -15,6 +15,7 @@ import torch
 from algorithms.base import Algorithm
 from algorithms.fedlc import FedLC
 from algorithms.fedlc_variants import FedLC_T, SC_FedLC
+from bench.seeding import stream
 
 from .fedlc_replay import Replay, replay
 from .problem import Problem, agree, make
@@ -60,12 +61,15 @@ def compare(
     q: Problem, seconds: Any, method: type[Algorithm] = FedLC, *, weighting: str = "size", **fields: Any
 ) -> Replay:
     terms = {name: fields.pop(name) for name in ("momentum", "decay") if name in fields}
-    own = dict(fields)
-    listing = own.pop("localcol_k", "listing") == "listing"
-    log = replay(q, seconds, **own, listing=listing, compensated=method is SC_FedLC, **terms)
+    own, gamma = dict(fields), None
+    listing, whole = own.pop("localcol_k", "listing") == "listing", own.pop("eta_of", "step") == "dispatch"
+    if own.pop("localcol_order", "index") == "links":
+        gamma = links(q.clients)
+    readings = {"listing": listing, "gamma": gamma, "per_dispatch": whole}
+    log = replay(q, seconds, **own, **readings, compensated=method is SC_FedLC, **terms)
     algo, started, states = spy(method, **fields)
     keys = {{"decay": "weight_decay"}.get(name, name): value for name, value in terms.items()}
-    trace = q.run(algo, seconds=seconds, weighting=weighting, **keys)
+    trace = q.run(algo, seconds=seconds, weighting=weighting, devices={"peer": PEER}, **keys)
     for job in log.jobs:
         seen = started[job.device, job.version]
         assert seen.senders == len(job.read), (job.device, job.version)
@@ -87,6 +91,18 @@ def compare(
     assert row["demands_mean"] == pytest.approx(log.M[-1].sum() / q.clients, rel=1e-6)
     assert (row["clamped_low"], row["clamped_high"]) == (log.low, log.high)
     return log
+
+
+PEER = [0.1, 10.0]
+
+
+def links(clients: int, seed: int = 0) -> np.ndarray:
+    """gamma_ij "ranging randomly from 0.1 to 10" (Sec. 5.1), log-uniform, the same both ways."""
+    gamma = np.ones((clients, clients))
+    for i in range(clients):
+        for j in range(i):
+            gamma[i, j] = gamma[j, i] = 10 ** (2 * stream(seed, "peers", j, i).random() - 1)
+    return gamma
 
 
 def gentle(seed: int, clients: int, rounds: int, *, steps: int | None = None, pull: float = 5.0) -> Problem:
@@ -189,6 +205,51 @@ def test_rates_are_clamped_at_either_end(eta_min: float, eta_max: float) -> None
     q = gentle(250, 4, 50, steps=1)
     log = compare(q, np.array([1.0, 0.6, 1.7, 0.9]), eta_min=eta_min, eta_max=eta_max)
     assert (log.low + log.high == 0) == (eta_max == 1e6)
+
+
+@pytest.mark.parametrize("method", [FedLC, SC_FedLC, FedLC_T])
+def test_without_clamps_the_rate_is_theorem_1s(method: type[Algorithm]) -> None:
+    """Alg. 1, l. 17 as it stands, with Eq. 3's single step: none of the rates is near the configured one."""
+    q = gentle(266, 4, 60, steps=1)
+    log = compare(q, np.array([1.0, 0.6, 1.7, 0.9]), method, eta_min=None, eta_max=None)
+    assert log.low == log.high == 0 and max(job.rate for job in log.jobs) > 10 * q.lr
+    above = compare(q, np.array([1.0, 0.6, 1.7, 0.9]), method, eta_min=4.0, eta_max=None)
+    below = compare(q, np.array([1.0, 0.6, 1.7, 0.9]), method, eta_min=None, eta_max=4.0)
+    assert above.low and not above.high and below.high and not below.low
+
+
+@pytest.mark.parametrize("method", [FedLC, SC_FedLC, FedLC_T])
+@pytest.mark.parametrize("clamps", [{}, {"eta_min": None, "eta_max": None}], ids=["clamped", "not"])
+def test_a_dispatch_as_a_whole_steps_by_eta(clamps: dict[str, Any], method: type[Algorithm]) -> None:
+    """Unequal numbers of steps: w_i - w = -eta (mean own gradient + r mailed ones) / (r + 1), so that Eq. 4 moves w by
+    eta d_i/D times the aggregated gradient, whatever the steps."""
+    q = gentle(267, 5, 60)
+    assert len(set(q.steps.flat)) == 4
+    log = compare(q, np.random.default_rng(267).uniform(0.5, 2.0, 5), method, eta_of="dispatch", **clamps)
+    for job in log.jobs:
+        eta, r = job.rate * q.steps[job.version, job.device], len(job.read)
+        agree(job.end - log.w[job.version], -eta * (job.gradient + job.mail) / (r + 1))
+
+
+@pytest.mark.parametrize("method", [FedLC, SC_FedLC, FedLC_T])
+@pytest.mark.parametrize("budgets", [(2, 5), (3, 1), (4, 3)], ids=str)
+def test_fast_links_first(budgets: tuple[int, int], method: type[Algorithm]) -> None:
+    """Budgets that leave some out, so that the order decides who is taken."""
+    q, (compute, link) = gentle(268, 7, 90), budgets
+    seconds = np.random.default_rng(268).uniform(0.5, 2.0, 7)
+    keys = {"compute_budget": compute, "link_budget": link}
+    log = compare(q, seconds, method, localcol_order="links", **keys)
+    by_index = replay(q, seconds, compensated=method is SC_FedLC, **keys)
+    assert not np.array_equal(log.M[-1], by_index.M[-1])
+    gamma = links(7)
+    assert (gamma[log.M[-1]] > 1).mean() > (gamma[by_index.M[-1]] > 1).mean()
+
+
+def test_without_links_of_their_own_devices_are_asked_by_index() -> None:
+    """devices.peer=null: gamma = 1."""
+    q = gentle(269, 5, 40)
+    one, two = (q.run("fedlc", **{"algo.localcol_order": order}) for order in ("index", "links"))
+    assert one.w.equal(two.w)
 
 
 @pytest.mark.parametrize("seed", range(2))

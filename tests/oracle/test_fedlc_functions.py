@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from algorithms.fedlc import demand_row, epsilon, learning_rate, xi
+from algorithms.localcol import clamped, demand_row, epsilon, learning_rate, xi
 
 from .fedlc_replay import localcol
 from .problem import agree
@@ -76,3 +76,22 @@ def test_epsilon_xi_and_the_rate() -> None:
     agree(np.float64(xi(1, [0, 2], torch.ones(7).double())), 1.0, 1e-15)
     agree(np.float64(epsilon(0, [2], torch.tensor([1.0, 2.0, 3.0]).double())), 3 * 4 / (2 * 6), 1e-15)
     agree(np.float64(xi(0, [2], torch.tensor([1.0, 2.0, 3.0]).double())), 3 * 10 / (2 * 14), 1e-15)
+
+
+def test_a_rate_is_clamped_where_there_is_a_bound() -> None:
+    """[0.1, 10] times 0.5; None: no bound. beta = 0 or no gradient at all (x/0, 0/0): the upper bound, else the run's
+    rate, for Theorem 1 says nothing then."""
+    inf, nan = float("inf"), float("nan")
+    for eta, low, high, expected, beyond in [
+        (2.0, 0.1, 10.0, 2.0, [0, 0]),
+        (0.01, 0.1, 10.0, 0.05, [1, 0]),
+        (7.0, 0.1, 10.0, 5.0, [0, 1]),
+        (inf, 0.1, 10.0, 5.0, [0, 1]),
+        (nan, None, 10.0, 5.0, [0, 1]),
+        (0.01, None, 10.0, 0.01, [0, 0]),
+        (7e9, 0.1, None, 7e9, [0, 0]),
+        (inf, 0.1, None, 0.5, [0, 0]),
+        (nan, None, None, 0.5, [0, 0]),
+    ]:
+        got, beside = clamped(torch.tensor(eta).double(), low, high, 0.5)
+        assert (float(got), beside.tolist()) == (pytest.approx(expected, rel=1e-7), beyond)

@@ -13,12 +13,13 @@ from bench.errors import UserError
 from bench.prepare import compose
 from leaderboards.ledger import Claim, load
 from sweeps.plan import PlannedRun, find, merged, sweeps
+from sweeps.readings import CHOOSING
 
 NAMES = {
     *(f"fedlga/{name}" for name in ("table4", "table5", "table6", "fig2", "fig6", "fig7", "fig8", "fig9", "fig10")),
-    *("fedlga/readings", "fed2a/table4", "fed2a/distances"),
+    *("fedlga/variations", "fedlga/readings", "fed2a/table4", "fed2a/distances"),
     *(f"fedlc/{name}" for name in ("degrees", "levels", "devices", "traffic", "loss", "budgets", "equal_rate")),
-    *(f"fedagg/{name}" for name in ("table3", "table5", "table6", "fig12", "equal_rate")),
+    *(f"fedagg/{name}" for name in ("table3", "table5", "table6", "fig12", "equal_rate", "readings")),
 }
 FOUR = {name.partition("/")[0] for name in NAMES}
 COMPARED = (" vs ", "best method")  # claims about two runs or more: the ledger takes them from the runs of each
@@ -36,6 +37,7 @@ def homes(claim: Claim) -> list[str]:
         for sweep in sweeps().values()
         if sweep.name.startswith(f"{claim.paper}/")
         and claim.where in sweep.covers
+        and sweep.seeds != CHOOSING  # runs that judge nothing
         and label in {run.label for run in sweep.runs}
     ]
 

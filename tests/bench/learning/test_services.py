@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -10,8 +11,10 @@ from algorithms.base import Algorithm, Fed, Schedule, Upload
 from bench.engine.eager import Eager
 from bench.learning.batches import Batches
 from bench.learning.flat import Layout
+from bench.learning.services import LayerOutputs
 from bench.prepare import compose
 from bench.prepare.assemble import build
+from bench.seeding import stream
 from bench.simulation.devices import Devices
 from bench.simulation.loop import FederatedLoop
 from bench.simulation.schedule import Rules
@@ -34,13 +37,25 @@ def test_layer_outputs_are_those_after_the_activation_and_the_softmax(parts):
     batches = parts.loop.engine.batches
     models = torch.stack([parts.loop.server["w"], 2 * parts.loop.server["w"]])
     outputs = fed.layer_outputs(models, "train")
-    first_five = torch.cat([(batches.y == c).nonzero()[:5, 0] for c in range(10)])
+    of_class = [(batches.y == c).nonzero()[:, 0].numpy() for c in range(10)]
+    drawn = np.concatenate([own[stream(0, "stimuli", c).permutation(len(own))[:5]] for c, own in enumerate(of_class)])
+    assert len(set(drawn.tolist())) == 50 and drawn[:5].tolist() != of_class[0][:5].tolist()
     assert [tuple(o.shape) for o in outputs] == [(2, 50, 64), (2, 50, 10)]
     for k in range(2):
-        hidden, logits = forward(layout, models[k], batches.load(first_five)[0])
+        hidden, logits = forward(layout, models[k], batches.load(torch.from_numpy(drawn))[0])
         torch.testing.assert_close(outputs[0][k], hidden)
         torch.testing.assert_close(outputs[1][k], logits.softmax(1))
     assert not torch.equal(fed.layer_outputs(models, "test")[0], outputs[0])
+    assert torch.equal(fed.layer_outputs(models, "train")[0], outputs[0])
+
+
+def test_another_seed_draws_other_stimuli(parts):
+    fed, loaded = parts.loop.fed, parts.loop.fed.layer_outputs.loaded
+    first, second = (
+        LayerOutputs(parts.module, fed.layout, loaded, fed.layer_outputs.inputs, seed)._stimuli(loaded.train, "cpu")
+        for seed in (0, 1)
+    )
+    assert first.shape == second.shape and not torch.equal(first, second)
 
 
 def test_the_head_is_trained_on_features_and_nothing_else_moves(parts):

@@ -1,0 +1,103 @@
+"""What a paper leaves open, or says in two ways: a finite list of readings, of which one counts. No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import product
+
+from sweeps.plan import PlannedRun, merged
+
+CALIBRATION = 100  # seeds from here on are for choosing, never for a verdict
+CHOOSING = (CALIBRATION, CALIBRATION + 1, CALIBRATION + 2)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One way to read it. Its words set every key that any reading of the same question sets."""
+
+    name: str
+    overrides: str
+    source: str  # the paper's words, and the line of its text; "ours" where it has none
+    why: str  # it is plausible
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return tuple(self.overrides.split())
+
+
+@dataclass(frozen=True)
+class Open:
+    """A question that a paper leaves open, for some of its methods."""
+
+    about: str
+    methods: tuple[str, ...]  # as its claims name them, * too
+    datasets: tuple[str, ...]  # the same
+    readings: tuple[Reading, ...]
+    chosen: str  # by name: what the methods run by default, and what alone may reproduce a claim
+    sweep: str | None = None  # whose runs on calibration seeds decided that; None: nothing has been run to decide it
+
+    def covers(self, method: str, dataset: str) -> bool:
+        asked = ((method, self.methods), (dataset, self.datasets))
+        return all(any(fnmatchcase(name, pattern) for pattern in patterns) for name, patterns in asked)
+
+    @property
+    def keys(self) -> frozenset[str]:
+        return frozenset(word.partition("=")[0] for reading in self.readings for word in reading.words)
+
+    @property
+    def words(self) -> str:
+        """Of the reading that counts."""
+        return next(reading.overrides for reading in self.readings if reading.name == self.chosen)
+
+    def reading(self, overrides: Iterable[str]) -> str | None:
+        """Of a run: the one that counts where none of the keys is set; None: a value that is no declared reading."""
+        given = {word for word in overrides if word.partition("=")[0] in self.keys}
+        if not given:
+            return self.chosen
+        return next((reading.name for reading in self.readings if given == {*reading.words}), None)
+
+
+@cache
+def questions(paper: str) -> tuple[Open, ...]:
+    """OPEN in sweeps/<paper>.py."""
+    if find_spec(f"sweeps.{paper}") is None:
+        return ()
+    found: tuple[Open, ...] = getattr(import_module(f"sweeps.{paper}"), "OPEN", ())
+    return found
+
+
+@cache
+def open_for(paper: str, method: str, dataset: str) -> tuple[Open, ...]:
+    """The questions about a method's runs on a data set."""
+    return tuple(question for question in questions(paper) if question.covers(method, dataset))
+
+
+Answers = tuple[str, ...]  # the name of a reading for each question
+
+
+def combinations(asked: Iterable[Open]) -> tuple[Answers, ...]:
+    """Every way to answer, the one that counts first."""
+    asked = tuple(asked)
+    first = tuple(question.chosen for question in asked)
+    names = ([reading.name for reading in question.readings] for question in asked)
+    return (first, *(answers for answers in product(*names) if answers != first))
+
+
+def answered(paper: str, run: PlannedRun) -> Answers | None:
+    """How a planned run reads it; None: in no declared way."""
+    names = [question.reading(run.overrides) for question in open_for(paper, run.method, run.dataset)]
+    return None if None in names else tuple(name for name in names if name is not None)
+
+
+def each(runs: Iterable[PlannedRun], *about: Open) -> tuple[PlannedRun, ...]:
+    """The runs in every reading of these questions, crossed where several concern a method."""
+    return tuple(
+        replace(run, overrides=merged(run.overrides, *(word for reading in readings for word in reading.words)))
+        for run in runs
+        for readings in product(*(question.readings for question in about if question.covers(run.method, run.dataset)))
+    )
