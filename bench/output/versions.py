@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.errors import UserError
 
-FORMAT = 3  # 3: digests of files, checkpoints and configs (bench/output/digests.py), fingerprints of data and own code
+FORMAT = 4  # 3: digests (bench/output/digests.py) and fingerprints of data and own code; 4: readings of methods
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ READINGS = {  # fields of methods with which a paper can be read otherwise, as i
 CONFIG: Changes = (
     Renamed(2, "engine.name", "cohort", "vmap"),
     *(
-        Added(3, f"algo.{field}", value, option=name)
+        Added(4, f"algo.{field}", value, option=name)
         for names, fields in READINGS.items()
         for name in names
         for field, value in fields.items()

@@ -60,10 +60,8 @@ def test_a_seed_that_was_not_asked_for_decides_nothing():
 
 
 def test_calibration_seeds_are_shown_and_count_for_nothing():
-    found = [
-        made.result("fedlga/table6", "fedavg", "fmnist", "rho=0.5;tau_max=0.8E;E=5", seed=s, accuracy=made.crossing(116))
-        for s in (100, 101, 102)
-    ]
+    at, curve = "rho=0.5;tau_max=0.8E;E=5", made.crossing(116)
+    found = [made.result("fedlga/table6", "fedavg", "fmnist", at, seed=s, accuracy=curve) for s in (100, 101, 102)]
     v = rounds("fedavg", found)
     assert (v.verdict, v.measured, v.seeds) == ("calibrated", 116, 3)
     assert rounds("fedavg", found + made.table_vi(GOOD)).verdict == "reproduced"
@@ -184,8 +182,8 @@ def test_costs_are_the_papers_accounting_of_our_rounds():
 
 
 def test_comparisons_are_made_seed_by_seed_against_the_best_baseline():
-    runs = [gtsrb(m, n, s) for m, each in {"fed2a": (100, 110, 105), "fedavg": (200,) * 3, "fedprox": (250,) * 3}.items()
-            for s, n in enumerate(each)]  # fmt: skip
+    reached = {"fed2a": (100, 110, 105), "fedavg": (200,) * 3, "fedprox": (250,) * 3}
+    runs = [gtsrb(method, n, s) for method, each in reached.items() for s, n in enumerate(each)]
     name = "fed2a/sec-4.4/fed2a-vs-best-baseline/gtsrb/r=300/round_reduction"
     assert judged(runs)[name].verdict == "consistent"  # FedAsync, a baseline, is not run
     v = judged([*runs, *(gtsrb("fedasync", None, s) for s in range(3))])[name]
