@@ -17,7 +17,7 @@ from leaderboards.verdict import MEASURED, VERDICTS, Verdict
 
 MEANINGS = {
     "exact": "our own code gives the printed digits; nothing is trained",
-    "reproduced": "all of the interval lies within the margin of the number, at the paper's scale, in the reading chosen",
+    "reproduced": "the whole interval lies within the margin, at the paper's scale, in the reading that counts",
     "direction only": "the ordering came out, the number did not or could not",
     "contradicted": "at the paper's scale, in every reading of what it leaves open, neither came out",
     "not confirmed": "measured, but too noisy, censored, or in runs too small or too few to contradict",
