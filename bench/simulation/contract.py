@@ -21,7 +21,7 @@ from bench.simulation.returned import Returned, described
 REPEATS = 10_000  # of one round, after which it will not end
 MODERATE = 1e18  # numbers whose squares float32 can hold
 PARTS = ("none", "body", "head")
-FILLED = {f.name for f in fields(Trained) if f.default is None} | {"trace"}  # what a method may require
+FILLED = {f.name for f in fields(Trained) if f.default is None} | {"trace", "step_means"}  # what a method may require
 # of metrics.csv, which are the loop's, the evaluation's and the record's
 COLUMNS = {
     *("round", "version", "virtual_seconds", "wall_seconds", "train_seconds", "aggregate_seconds", "dropped"),
@@ -62,6 +62,18 @@ class Checked(Algorithm):
     @property
     def requires(self) -> frozenset[str]:
         return self._requires
+
+    @property
+    def chooses_on_arrival(self) -> bool:
+        return self.method.chooses_on_arrival
+
+    @property
+    def keeps_unsent(self) -> bool:
+        return self.method.keeps_unsent
+
+    @property
+    def dates_on_arrival(self) -> bool:
+        return self.method.dates_on_arrival
 
     def schedule(self, fed: Fed) -> Schedule:
         found = self._ask("schedule", fed)

@@ -200,7 +200,7 @@ def test_rce_with_every_devices_last_model(alone: str, schedule: str) -> None:
     """The same mean with the weights TW_k rc_k^l (RCE alone: rc_k^l), rc from scipy; the stored models are those that
     the devices were seen to upload."""
     run = loop("aggregation=cached", alone, schedule)
-    fed, method, N, seen = run.fed, run.algo, 7, []
+    fed, method, N, seen = run.fed, run.algo.method, 7, []
 
     class Watched(type(method)):  # type: ignore[misc]
         def aggregate(self, server: Any, updates: Any, fed: Any) -> Any:
