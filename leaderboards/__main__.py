@@ -54,6 +54,7 @@ def _parser() -> Parser:
         type=Path,
         help="the folder of a finished run, runs/<id>, one that holds runs, or a sweep's, runs/<sweep>",
     )
+    verb("replan", "after a plan in sweeps/ has changed: find the runs of today's plans that committed results are")
     build = verb("build", "write the tables and the static site")
     where = Path("build/leaderboard")
     build.add_argument("--out", type=Path, default=where, metavar="DIR", help=f"the folder to write to ({where})")
@@ -133,6 +134,16 @@ def _add(args: Namespace) -> int:
     return 0 if not refused else 1 if added else 2
 
 
+def _replan(args: Namespace) -> int:
+    from leaderboards.replan import replan
+
+    changed, lost = replan()
+    for reason in lost:
+        print(reason)
+    print(f"{len(changed)} results have other plans now, {len(lost)} have none.")
+    return int(bool(lost))
+
+
 def _build(args: Namespace) -> None:
     from leaderboards.page.build import build
 
@@ -186,6 +197,7 @@ VERBS: dict[str, Callable[[Namespace], int | None]] = {
     "claims": _claims,
     "command": _command,
     "add": _add,
+    "replan": _replan,
     "build": _build,
     "wandb": _wandb,
     "audit": _audit,

@@ -28,7 +28,7 @@ def add(folders: Sequence[Path], to: Path = results.FOLDER) -> list[tuple[Commit
     runs = [read(folder) for folder in folders]
     for run in runs:
         refuse(run)
-    configs = _resolved({overrides for run in runs for overrides in _questions(run)})
+    configs = resolve_for(runs)
     found = [results.from_run(run, planned(run, configs)) for run in runs]
     kept = {path.stem for path in to.glob("*.json")}
     for result in found:
@@ -53,7 +53,7 @@ def add_what_may(folders: Sequence[Path], *to: Path) -> tuple[list[tuple[Committ
             runs.append(run)
         except UserError as error:
             refused.append(str(error))
-    _resolved({overrides for run in runs for overrides in _questions(run)})  # all at once, they take seconds
+    resolve_for(runs)  # all at once, they take seconds
     for run in runs:
         try:
             added += add([run.folder], *to)
@@ -172,6 +172,11 @@ def _questions(run: Run) -> set[Overrides]:
 
 def _at_scale(overrides: Overrides, scale: str) -> Overrides:
     return (*(word for word in overrides if not word.startswith("scale=")), f"scale={scale}")
+
+
+def resolve_for(runs: Sequence[Run]) -> dict[Overrides, dict[str, Any]]:
+    """The resolved configs of all that these runs may be runs of."""
+    return _resolved({overrides for run in runs for overrides in _questions(run)})
 
 
 def _resolved(questions: set[Overrides]) -> dict[Overrides, dict[str, Any]]:
