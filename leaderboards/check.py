@@ -12,7 +12,7 @@ from bench.errors import UserError
 from bench.output.metrics_csv import csv_text
 from bench.output.tables import aligned
 from bench.record import write_atomically
-from leaderboards import golden, plans, results
+from leaderboards import choose, golden, plans, results
 from leaderboards.golden import Change
 from leaderboards.papers import LedgerError, papers
 from leaderboards.verdict import NOT_RUN, Verdict, all_verdicts, number
@@ -64,6 +64,7 @@ def check(update: bool, root: Path = golden.ROOT) -> int:
     old_verdicts, old_runs = _read(folder / EXPECTED), golden.load(folder)
     try:
         orphans()
+        choose.check()
         found = all_verdicts()
         verdicts, runs = expected(found), golden.run_now(root)
     except (LedgerError, RuntimeError) as error:

@@ -64,6 +64,10 @@ def check() -> None:
     for paper in papers():
         for question in questions(paper):
             best = nearest(scores(distances(question, paper, shelf)))
+            if best is None and question.sweep is not None:
+                raise LedgerError(
+                    f"{question.sweep} is said to decide {question.about}, and its runs are not committed."
+                )
             if best is not None and best != question.chosen:
                 raise LedgerError(
                     f"sweeps/{paper}.py says that '{question.chosen}' counts for {question.about}; the runs on "
