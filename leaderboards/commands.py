@@ -54,7 +54,7 @@ def recipe(claim: Claim) -> Recipe:
     if claim.metric in special(claim.paper).exact:
         words = ["python", "-m", "leaderboards", "claims", "--paper", claim.paper, "--where", claim.where]
         return Recipe(claim, None, None, (shlex.join(words),), (), None)
-    found = [place for cell in rivals.needs(claim) for place in plans.places(cell, claim.where)]
+    found = [place for cell in rivals.needs(claim) for place in plans.places(cell, claim.where) if place.counts]
     runs = tuple(dict.fromkeys(place.run.command(place.sweep.seeds[0]) for place in found))
     seeds = found[0].sweep.seeds if found else ()
     return Recipe(claim, "paper", _sweep(found), runs, seeds, special(claim.paper).obstacle(claim))

@@ -8,6 +8,7 @@ from functools import cache
 from leaderboards.ledger import Claim
 from leaderboards.papers import special
 from sweeps.plan import PlannedRun, Sweep, sweeps
+from sweeps.readings import CHOOSING, answered, open_for
 
 REPORTED = ("target", "t")  # they name what is read off a run, not another run
 
@@ -36,6 +37,12 @@ class SweepRun:
     @property
     def cell(self) -> Cell:
         return cell(self.paper, self.run.method, self.run.dataset, self.run.setting)
+
+    @property
+    def counts(self) -> bool:
+        """Is it a run that may decide a verdict: in the reading that counts, on judged seeds?"""
+        chosen = tuple(question.chosen for question in open_for(self.paper, self.run.method, self.run.dataset))
+        return self.sweep.seeds != CHOOSING and answered(self.paper, self.run) == chosen
 
     @property
     def key(self) -> tuple[str, str, str, str, tuple[str, ...]]:

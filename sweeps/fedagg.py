@@ -66,6 +66,7 @@ SERVER_RATE = Open(
         Reading("eta_s=0.1", "algo.eta_s=0.1", "Ours: none is given.", "Table IV's rate on EMNIST and CIFAR-10."),
     ),
     chosen="eta_s=0.01",
+    sweep="fedagg/readings",
 )
 OPEN = (FEDAGG, SERVER_RATE)
 METHODS = {

@@ -10,6 +10,7 @@ import shutil
 
 import made
 import pytest
+from nothing_open import nothing_open
 
 from leaderboards.page.build import build
 from leaderboards.papers import fed2a
@@ -25,7 +26,7 @@ PAGES = ("index", "fedlga", "fed2a", "fedlc", "fedagg", "claims", "audit")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     runs = made.table_vi({"fedavg": [114, 116, 118], "fedlga": [59, 60, 61], "scaffold": [70, None, 75]})
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, nothing_open():
         patch.setattr(fed2a, "layers", lambda: TABLE_3)
         build(folder, runs)
     return folder
@@ -134,7 +135,7 @@ def test_a_cell_opens_its_runs_and_its_command_and_closes_again(page, site):
     text = dialog.inner_text()
     assert "FedLGA on FMNIST" in text and "60.0 ± 2.5" in text and "reproduced" in text
     assert dialog.locator("tbody tr").count() == 3
-    assert "python bench.py algo=fedlga dataset=fmnist" in dialog.locator("pre").inner_text()
+    assert "python bench.py algo=fedlga algo.scale=-0.1 " in dialog.locator("pre").inner_text()
     dialog.get_by_role("button", name="Copy").click()
     page.wait_for_function("['Copied', 'Selected'].includes(document.querySelector('dialog .copy').textContent)")
     page.keyboard.press("Escape")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import made
 import pytest
+from nothing_open import nothing_open
 
 from bench.errors import UserError
 from bench.prepare import registry
@@ -247,9 +248,10 @@ def test_a_result_that_no_plan_knows_any_more_fails(root, monkeypatch, capsys):
 
 
 def test_a_measured_verdict_is_expected_with_its_seeds_and_scale():
-    found = judged(
-        load(), made.table_vi({"fedavg": [110, 112, 114], "fedlga": [60, 61, 62], "fedprox": [90, None, 92]})
-    )
+    with nothing_open():
+        found = judged(
+            load(), made.table_vi({"fedavg": [110, 112, 114], "fedlga": [60, 61, 62], "fedprox": [90, None, 92]})
+        )
     rows = {name.split("/")[2]: row for name, row in expected(found).items() if "0.8e" in name and "fmnist" in name}
     assert rows["fedavg"] == ("reproduced", "112", "3", "paper")
     assert rows["fedprox"] == ("not confirmed", "never (1)", "3", "paper")

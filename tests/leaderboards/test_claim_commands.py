@@ -82,8 +82,8 @@ def test_words_of_settings_that_mean_the_same_runs_are_one():
 
 def test_a_claims_own_table_is_preferred_to_another_sweep_with_the_same_cell():
     wanted = cell("fedlga", "fedprox", "fmnist", "rho=0.5")
-    assert {place.sweep.name for place in places(wanted, "Table V")} == {"fedlga/table5"}
-    assert {place.sweep.name for place in places(wanted, "Table VI")} == {"fedlga/table6"}
+    assert {place.sweep.name for place in places(wanted, "Table V") if place.counts} == {"fedlga/table5"}
+    assert {place.sweep.name for place in places(wanted, "Table VI") if place.counts} == {"fedlga/table6"}
 
 
 def test_rivals_are_those_of_the_docs():

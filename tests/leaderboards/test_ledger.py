@@ -151,7 +151,8 @@ def test_only_a_papers_own_modules_name_it():
         if any(map(name.search, words)):
             found.add(path.relative_to(ROOT).as_posix())
     own = {f"{folder}/{paper}.py" for folder in ("leaderboards/papers", "sweeps") for paper in FOUR}
-    assert own <= found <= own | EXAMPLES | METHODS
+    history = {"bench/output/versions.py"}  # what older records lack of a method
+    assert own <= found <= own | EXAMPLES | METHODS | history
 
 
 def test_a_method_is_called_what_its_class_is_and_a_variant_what_its_paper_calls_it():

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import made
 import pytest
+from nothing_open import nothing_open
 
 from leaderboards.controls import controls
 from leaderboards.ledger import load
@@ -27,7 +28,8 @@ def _no_models(monkeypatch):
 
 
 def judged(found):
-    return {v.id: v for v in verdicts(load(), found)}
+    with nothing_open():
+        return {v.id: v for v in verdicts(load(), found)}
 
 
 def rounds(method, found, tau=DEFAULT):

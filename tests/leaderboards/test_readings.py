@@ -1,0 +1,120 @@
+"""Which reading of a paper counts, what the others are for, and how plans that change find their results again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+
+import made
+import pytest
+
+from leaderboards import choose, results
+from leaderboards.ledger import load
+from leaderboards.measure import Shelf
+from leaderboards.papers import papers
+from leaderboards.plans import every
+from leaderboards.replan import replan
+from leaderboards.verdict import verdicts
+from sweeps import fedagg, readings
+from sweeps.readings import CHOOSING, combinations, open_for
+
+IID = "model=Linear;dist=IID;participation=20%"
+CLAIM = "fedagg/table-v/fedyogi/mnist/model=linear+dist=iid+participation=20/final_accuracy"  # 89.92
+
+
+@pytest.fixture
+def question(monkeypatch):
+    """The server's rate is open, and nothing else; which value counts is decided."""
+    only = replace(fedagg.SERVER_RATE, chosen="eta_s=0.03", sweep="fedagg/readings")
+    monkeypatch.setattr(readings, "questions", lambda paper: (only,) if paper == "fedagg" else ())
+    readings.open_for.cache_clear()
+    yield only
+    readings.open_for.cache_clear()
+
+
+def runs(rate, accuracy, seeds):
+    """Runs of FedYogi that end near this accuracy, in one reading."""
+    places = [p for p in every() if (p.sweep.name, *p.run.label) == ("fedagg/readings", "fedyogi", "mnist", IID)]
+    [point] = [k for k, place in enumerate(places) if f"algo.eta_s={rate}" in place.run.overrides]
+    return [
+        made.result(
+            *("fedagg/readings", "fedyogi", "mnist", IID),
+            **{"seed": seed, "accuracy": [0.1, accuracy + 0.0005 * k], "target": 0.85, "point": point},
+        )
+        for k, seed in enumerate(seeds)
+    ]
+
+
+def judged(found):
+    [v] = [v for v in verdicts(load(), found) if v.id == CLAIM]
+    return v
+
+
+def test_the_reading_that_counts_is_among_the_declared_ones_and_all_set_the_same_keys():
+    for paper in papers():
+        for one in readings.questions(paper):
+            names = [reading.name for reading in one.readings]
+            assert one.chosen in names and len(set(names)) == len(names)
+            assert {frozenset(word.partition("=")[0] for word in r.words) for r in one.readings} == {one.keys}
+            assert all(reading.source and reading.why for reading in one.readings)
+
+
+def test_a_run_answers_by_the_keys_it_sets_and_otherwise_as_is_chosen(question):
+    assert question.reading(["algo=fedyogi", "algo.eta_s=0.1"]) == "eta_s=0.1"
+    assert question.reading(["algo=fedyogi"]) == "eta_s=0.03"
+    assert question.reading(["algo=fedyogi", "algo.eta_s=0.5"]) is None
+    assert combinations(open_for("fedagg", "fedyogi", "mnist")) == (("eta_s=0.03",), ("eta_s=0.01",), ("eta_s=0.1",))
+    assert combinations(open_for("fedagg", "fedavg", "mnist")) == ((),)
+
+
+def test_only_the_chosen_reading_reproduces_and_another_that_agrees_is_shown(question):
+    wrong, right = runs(0.03, 0.80, range(3)), runs(0.01, 0.8992, CHOOSING)
+    assert judged(runs(0.03, 0.8992, range(3)) + right).verdict == "reproduced"
+    v = judged(wrong + right)
+    assert v.verdict == "not confirmed"
+    assert any(text.startswith("eta_s=0.01: 89.9") and "agrees" in text for text in v.readings)
+
+
+def test_a_contradiction_needs_every_reading_to_have_been_run(question):
+    # FedAgg itself, the rival, is clearly ahead, where the paper prints a tie
+    rival = [
+        made.result("fedagg/table5", "fedagg", "mnist", IID, seed=s, accuracy=[0.1, 0.9 + 0.0005 * s], target=0.85)
+        for s in range(3)
+    ]
+    off = [runs(rate, 0.80, CHOOSING) for rate in (0.01, 0.1)]
+    mine = runs(0.03, 0.80, range(3)) + rival
+    assert judged(mine + off[0]).verdict == "not confirmed"
+    assert "eta_s=0.1: not run" in judged(mine + off[0]).readings
+    assert judged(mine + off[0] + off[1]).verdict == "contradicted"
+
+
+def test_the_nearest_on_calibration_seeds_is_chosen_and_judged_seeds_have_no_part(question):
+    found = runs(0.01, 0.8992, CHOOSING) + runs(0.03, 0.885, CHOOSING) + runs(0.1, 0.70, CHOOSING)
+    found += runs(0.03, 0.8992, range(3))
+    by_reading = choose.scores(choose.distances(question, "fedagg", Shelf(found)))
+    assert by_reading["eta_s=0.01"] == pytest.approx(0.05, abs=0.01)  # mean 89.97 against 89.92, margin 1
+    assert by_reading["eta_s=0.03"] == pytest.approx(1.37, abs=0.01)
+    assert by_reading["eta_s=0.1"] == choose.FAR
+    assert choose.nearest(by_reading) == "eta_s=0.01"
+
+
+def test_nothing_decides_unless_every_reading_was_run(question):
+    found = runs(0.01, 0.8992, CHOOSING) + runs(0.03, 0.885, CHOOSING)
+    assert choose.nearest(choose.scores(choose.distances(question, "fedagg", Shelf(found)))) is None
+
+
+def test_what_is_chosen_is_what_the_committed_runs_choose():
+    choose.check()
+
+
+def test_a_result_finds_its_run_again_when_the_plan_has_changed(tmp_path):
+    [path] = [p for p in sorted(results.FOLDER.glob("*.json")) if p.stem == results.committed()[0].name]
+    shutil.copy(path, tmp_path)
+    old = results.read(tmp_path / path.name)
+    (tmp_path / path.name).unlink()
+    results.write(replace(old, plan=(replace(old.plan[0], setting="a table of yesterday"),)), tmp_path)
+    changed, lost = replan(tmp_path)
+    assert [result.plan for result in changed] == [old.plan] and lost == []
+    assert json.loads((tmp_path / path.name).read_text())["plan"][0]["setting"] == old.plan[0].setting
+    assert replan(tmp_path) == ([], [])
