@@ -81,6 +81,7 @@ NORMALISED = Open(
         ),
     ),
     chosen="as they are",
+    sweep="fedagg/calibration",
 )
 OPEN = (FEDAGG, SERVER_RATE, NORMALISED)
 METHODS = {
