@@ -86,7 +86,7 @@ LINES = {
     "algo=fedprox algo.mu=-1e-6": ["algo.mu=-1e-06", "at least 0"],
     "algo=fedlga algo.gamma=1": ["algo.gamma=1.0", "at least 0 and below 1"],
     "algo=fedlga algo.scale=nan": ["algo.scale=nan", "a finite number"],
-    "algo=fedlga algo.gradient=first": ["algo.gradient is update or last"],
+    "algo=fedlga algo.gradient=first": ["algo.gradient is update, last or gap"],
     "algo=fedasync algo.alpha=0": ["algo.alpha=0.0", "above 0 and at most 1"],
     "algo=fedasync algo.staleness=linear": ["const, poly or hinge", "linear"],
     # choices that do not go together

@@ -13,7 +13,7 @@ from bench.main import command
 from bench.record import TIMES, read, read_all
 from tests.patience import until
 
-ROUNDS = 60
+ROUNDS = 150
 SLOW_LINKS = ["devices.up=0.1", "devices.down=0.2"]  # so that downloads, training and uploads are under way at a kill
 MAIL = ["clients=8", "cohort=8", "devices.loss=0.3", "devices.peer=[0.1,10]", *SLOW_LINKS]
 SETTINGS = {
