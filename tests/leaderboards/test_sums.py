@@ -28,7 +28,7 @@ def _changed(value, rng):
     if isinstance(value, bool) or value is None:
         return 1
     if isinstance(value, int | float):
-        return value + rng.choice([1, -1, 0.05, 1e-7])
+        return value + rng.choice([1, -1, 0.05, 1e-7]) * max(1, abs(value))
     return f"{value}x" if isinstance(value, str) else [value]
 
 
