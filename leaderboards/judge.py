@@ -11,7 +11,6 @@ from leaderboards.ledger import SLACK, Claim
 ENOUGH = 3  # seeds, for any verdict
 CORRECTED = 5  # pairs, from which on orderings are corrected for their number
 LEVEL = 0.05
-MOST_SEEDS = 20
 POINTS, GAIN, PERCENT, RELATIVE = 1.0, 1.5, 5.0, 0.10
 BETTER, WORSE, TIE, UNCLEAR = "better", "worse", "tie", "unclear"
 

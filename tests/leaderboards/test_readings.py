@@ -76,6 +76,13 @@ def test_only_the_chosen_reading_reproduces_and_another_that_agrees_is_shown(que
     assert any(text.startswith("eta_s=0.01: 89.9") and "agrees" in text for text in v.readings)
 
 
+def test_nothing_is_reproduced_before_a_sweep_has_decided_how_to_read_it(question, monkeypatch):
+    monkeypatch.setattr(readings, "questions", lambda paper: (replace(question, sweep=None),))
+    readings.open_for.cache_clear()
+    v = judged(runs(0.03, 0.8992, range(3)))
+    assert v.verdict == "not confirmed" and v.why.startswith("it agrees, but no sweep has decided yet how to read")
+
+
 def test_a_contradiction_needs_every_reading_to_have_been_run(question):
     # FedAgg itself, the rival, is clearly ahead, where the paper prints a tie
     rival = [
