@@ -46,6 +46,15 @@ class LocalRule:
     sam: float = 0.0
 
 
+@dataclass(frozen=True)
+class Adam:
+    """Kingma, Ba: ICLR 2015, as in torch.optim: takes the place of plain steps along the rule's direction."""
+
+    beta1: float
+    beta2: float
+    eps: float
+
+
 def _absent(*args: object) -> NoReturn:
     raise RuntimeError("this federation has no data or network to answer that")
 
@@ -68,6 +77,7 @@ class Fed:
     layer_outputs: Callable[[Tensor, str], list[Tensor]] = _absent
     gamma: Callable[[int, int], float] = _absent  # how much faster than its uplink a device's link to another one is
     fit_head: Callable[[Tensor, Tensor, Tensor, int, float], Tensor] = _absent  # w, features, labels, steps, lr -> w
+    optimizer: Adam | None = None  # of the devices; None: plain steps, SGD
 
     @property
     def all_layers(self) -> Tensor:
@@ -159,6 +169,7 @@ class Algorithm:
     personal: ClassVar[str] = "none"  # none | body | head: the part of w that stays on the device
     retransmit: ClassVar[bool] = False
     cacheable: ClassVar[bool] = False  # aggregate() uses only delta, model, samples, weight, staleness
+    plain_sgd: ClassVar[bool] = False  # its maths takes a local step to be the rate times what `local` says
 
     @property
     def requires(self) -> frozenset[str]:

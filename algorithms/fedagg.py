@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule, State, Trained, Updates, Upload
-from algorithms.ops import epoch_means, mean_path, one_of, path_change, tracking
+from algorithms.ops import epoch_means, in_order, mean_path, one_of, path_change, tracking
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,14 +22,14 @@ class FedAgg(Algorithm):
     - `mean_field`: history (the last round's averages, moved to the new model; round 0 at the run's rate), prerun
       (FedAvg's with the same seeds), fixed_point (Alg. 1: the round is repeated, first at the run's rate, until phi1
       and phi2 both change by at most epsilon, as the text says, or J times; the last pass counts).
-    - `phi1`: sum (the devices' mean of the sum of an epoch's gradients: Eq. (14) holds for epochs of many steps) or
-      mean (of their mean: Eq. (11) has gradients; S own steps then move S times as far as Eq. (14) says). With
-      `update=aggregated` an epoch is one step of Eq. (14) along it, either way.
+    - `phi1`: the devices' mean of the sum of an epoch's gradients (Eq. (14) holds for epochs of many steps) or of their
+      mean (Eq. (11); S own steps then move S times as far). `update=aggregated`: an epoch is one step of Eq. (14).
     - Devices count once, in the epochs they reached; an epoch nobody reached keeps its means. Traffic counts the paths.
     - Rates are clamped (Prop. 3 claims 0 < eta < 1), and with `feedback` solved anew at each epoch (Alg. 2: once).
     """
 
     broadcast: ClassVar[tuple[str, ...]] = ("w", "phi1", "phi2", "known")
+    plain_sgd = True
     alpha: float = field(default=0.1, metadata={"above": 0, "max": 1})
     mean_field: str = "history"
     phi1: str = "sum"
@@ -43,20 +43,19 @@ class FedAgg(Algorithm):
     def __post_init__(self) -> None:
         one_of(self, mean_field=("history", "prerun", "fixed_point"))
         one_of(self, phi1=("sum", "mean"), update=("own", "aggregated"))
-        if 0 in (self.eta_min, self.eta_max) or (self.eta_min or 0) > (self.eta_max or 1):
-            raise ValueError(f"0 < algo.eta_min <= algo.eta_max has to hold, not 0 < {self.eta_min} <= {self.eta_max}")
+        in_order(self, "eta_min", "eta_max")
 
     @property
     def requires(self) -> frozenset[str]:
-        means = frozenset({"step_means"} if self.phi1 == "mean" else ())
-        return means if self.mean_field == "prerun" else means | {"trace"}
+        return frozenset(("step_means",) * (self.phi1 == "mean") + ("trace",) * (self.mean_field != "prerun"))
 
     def init_server(self, w: Tensor, fed: Fed) -> State:
         phi1, phi2, zero = w.new_zeros(fed.epochs, len(w)), w.repeat(fed.epochs + 1, 1), w.new_zeros(())
         if prerun := self.mean_field == "prerun":
             phi1, phi2 = mean_path(phi1, phi2, fed.trace(0))
-        known = zero + prerun  # how many passes are behind phi
-        return {"w": w, "phi1": phi1, "phi2": phi2, "known": known, "rates": zero.repeat(fed.epochs), "clamps": zero}
+        state = {"known": zero + prerun, "rates": zero.repeat(fed.epochs), "clamps": zero}  # known: passes behind phi
+        alg1 = dict.fromkeys(("passes", "phi1_change", "phi2_change") if self.mean_field == "fixed_point" else (), zero)
+        return {"w": w, "phi1": phi1, "phi2": phi2, **state, **alg1}
 
     def extra_up(self, fed: Fed) -> int:  # rates; models between the epochs and the gradients of each
         return fed.epochs + ("trace" in self.requires) * (2 * fed.epochs - 1) * fed.layout.size
@@ -85,16 +84,17 @@ class FedAgg(Algorithm):
         clamped = torch.isin(rates, rates.new_tensor([self.eta_min or torch.nan, self.eta_max or torch.nan])).sum()
         state = {"rates": epoch_means(rates, updates.epochs), "clamps": server["clamps"] + (known > 1) * clamped}
         if self.mean_field == "fixed_point":
-            change = max(path_change(phi1, server["phi1"]), path_change(phi2, server["phi2"]))  # Alg. 1, l. 12-15
-            if known < self.J and not (known > 1 and change <= self.epsilon):
+            d1, d2 = path_change(phi1, server["phi1"]), path_change(phi2, server["phi2"])  # Alg. 1, l. 12-15
+            state |= {k: v for k, v in (("passes", known), ("phi1_change", d1), ("phi2_change", d2)) if k in server}
+            if known < self.J and not (known > 1 and max(d1, d2) <= self.epsilon):
                 return {**server, **state, "phi1": phi1, "phi2": phi2, "known": known}
-            known = 0 * known
         w = server["w"] + updates.weight @ updates.delta  # Alg. 2, l. 9
         phi2 = phi2 if self.mean_field == "prerun" else phi2 - phi2[0] + w
-        return {"w": w, "phi1": phi1, "phi2": phi2, "known": known, **state}
+        return {"w": w, "phi1": phi1, "phi2": phi2, "known": known * (self.mean_field != "fixed_point"), **state}
 
     def repeat_round(self, server: State, fed: Fed) -> bool:
         return self.mean_field == "fixed_point" and bool(server["known"])
 
     def report(self, server: State, fed: Fed) -> dict[str, float]:
-        return {"clamps": float(server["clamps"])} | {f"rate_{q}": float(r) for q, r in enumerate(server["rates"])}
+        numbers = {name: float(value) for name, value in server.items() if not value.dim() and name != "known"}
+        return numbers | {f"rate_{q}": float(r) for q, r in enumerate(server["rates"])}

@@ -23,6 +23,7 @@ class FedCM(Algorithm):
     """
 
     broadcast: ClassVar[tuple[str, ...]] = ("w", "Delta")
+    plain_sgd = True
     a: float = field(default=0.1, metadata={"above": 0, "max": 1})
     eta_g: float | None = field(default=None, metadata={"above": 0})
 

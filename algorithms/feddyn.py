@@ -23,6 +23,7 @@ class FedDyn(Algorithm):
     evaluated is the server's model.
     """
 
+    plain_sgd = True
     alpha: float = field(default=0.01, metadata={"above": 0})
 
     def init_server(self, w: Tensor, fed: Fed) -> State:

@@ -28,6 +28,7 @@ class FedLC(Algorithm):
 
     unicast: ClassVar[tuple[str, ...]] = ("eta", "V")
     mail: ClassVar[str | None] = "V"  # V_i, column i of M: who asked for the gradient of i
+    plain_sgd = True
     compute_budget: float = field(default=5.0, metadata={"min": 0})
     link_budget: float = field(default=5.0, metadata={"min": 0})
     eta_min: float | None = field(default=0.1, metadata={"above": 0})
@@ -69,8 +70,7 @@ class FedLC(Algorithm):
     def upload(self, jobs: Jobs, trained: Trained, fed: Fed) -> Upload:
         g, loss = trained.mean_gradient, trained.start_loss
         assert g is not None and loss is not None
-        extra, memory = measured(g, loss, jobs.received, jobs.memory)
-        return Upload(trained.end - jobs.received, extra, memory, gradient=g)
+        return Upload(trained.end - jobs.received, *measured(g, loss, jobs.received, jobs.memory), gradient=g)
 
     def aggregate(self, server: State, updates: Updates, fed: Fed) -> State:
         new = {name: server[name].clone() for name in ("l", "beta", "t", "M", "eta", "clamped")}

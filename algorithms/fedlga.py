@@ -36,6 +36,7 @@ class FedLGA(Algorithm):
     - `gamma`: the local rate decays by (1 - gamma) a round (Remark 2).
     """
 
+    plain_sgd = True
     eta_g: float = field(default=1.0, metadata={"above": 0})
     scale: float | str = -0.1
     gamma: float = field(default=0.0, metadata={"min": 0, "below": 1})
@@ -71,8 +72,7 @@ class FedLGA(Algorithm):
 
     def aggregate(self, server: State, updates: Updates, fed: Fed) -> State:
         tau = fed.epochs - updates.epochs + 1  # Alg. 1, l. 6
-        complete = (tau <= 1).to(updates.weight.dtype) * updates.weight
-        delta = updates.delta.clone()
+        complete, delta = (tau <= 1).to(updates.weight.dtype) * updates.weight, updates.delta.clone()
         if complete.sum() > 0:
             w_hat = server["w"] + complete @ updates.delta / complete.sum()  # Alg. 2, l. 8
             scales = self._scales(updates, tau, fed)

@@ -21,6 +21,7 @@ class FedNova(Algorithm):
     out of it.
     """
 
+    plain_sgd = True
     mu: float = field(default=0.0, metadata={"min": 0})
 
     def local(self, jobs: Jobs, w: Tensor, epoch: int, fed: Fed) -> LocalRule:

@@ -23,6 +23,7 @@ class MimeLite(Algorithm):
     """
 
     broadcast: ClassVar[tuple[str, ...]] = ("w", "m")
+    plain_sgd = True
     beta: float = field(default=0.1, metadata={"min": 0, "below": 1})
 
     @property

@@ -54,9 +54,10 @@ def mean_path(phi1: Tensor, phi2: Tensor, trace: Trace) -> tuple[Tensor, Tensor]
     return torch.where(there[1:], trace.gradient, phi1), torch.where(there, trace.w, old)
 
 
-def path_change(new: Tensor, old: Tensor) -> float:
+def path_change(new: Tensor, old: Tensor) -> Tensor:
     """[L, P]: the sum over l of |new_l - old_l|."""
-    return float((new - old).norm(dim=1).sum())
+    change: Tensor = torch.linalg.vector_norm(new - old, dim=1).sum()
+    return change
 
 
 def epoch_means(values: Tensor, epochs: Tensor) -> Tensor:
@@ -73,7 +74,7 @@ def one_of(algo: object, **allowed: tuple[str, ...]) -> None:
 
 
 def in_order(algo: object, low: str, high: str) -> None:
-    """Refuses a lower bound above its upper one; None: no bound."""
+    """Refuses a bound of 0, and a lower one above its upper one; None: no bound."""
     least, most = getattr(algo, low), getattr(algo, high)
-    if least is not None and most is not None and least > most:
-        raise ValueError(f"algo.{low}={least} is above algo.{high}={most}")
+    if 0 in (least, most) or (least is not None and most is not None and least > most):
+        raise ValueError(f"algo.{low}={least} is above algo.{high}={most}, or one of them is 0")

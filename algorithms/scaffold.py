@@ -26,6 +26,7 @@ class SCAFFOLD(Algorithm):
     """
 
     broadcast: ClassVar[tuple[str, ...]] = ("w", "c")
+    plain_sgd = True
     eta_g: float = field(default=1.0, metadata={"above": 0})
     c: float = field(default=1.0, metadata={"min": 0})
 

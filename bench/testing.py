@@ -89,6 +89,7 @@ KEYS: dict[str, Any] = {
     "buffer": None,
     "momentum": 0.0,
     "weight_decay": 0.0,
+    "optimizer": None,
     "weighting": "size",
     "sampling": "without_replacement",
     "aggregation": "arrived",
@@ -145,7 +146,8 @@ def quadratic(
     round t, a repeated one was drawn twice; without it the loop draws `cohort` (default: all). Asynchronous: all start
     at time 0 and links are instant. `deep=k`: the last k coordinates are the deep layer and the head. Other keys:
     concurrency, buffer, momentum, weight_decay, weighting, sampling, aggregation, on_divergence,
-    seed, batch, and devices, a dictionary with links, loss and max_wait as in the group `devices`.
+    seed, batch, optimizer (an algorithms.base.Adam), and devices, a dictionary with links, loss and max_wait as in the
+    group `devices`.
     """
     fields = {name.removeprefix("algo."): keys.pop(name) for name in list(keys) if name.startswith("algo.")}
     for name in keys:
@@ -153,6 +155,8 @@ def quadratic(
             raise unknown("key", name, [*KEYS, "algo.<field>"])
     key = {**KEYS, **keys}
     method = _method(algo, fields)
+    if key["optimizer"] is not None and method.plain_sgd:
+        raise ValueError(f"the maths of {type(method).__name__} needs plain SGD on the devices")
     a, bias, start, weight = (torch.as_tensor(np.asarray(v), dtype=torch.float64) for v in (A, b, w0, samples))
     script = _script(len(a), rounds, cohorts, steps, 1.0 if seconds is None else seconds, key)
     module = Quadratic(a, bias, start, key["deep"])
@@ -165,6 +169,7 @@ def quadratic(
         lr=lr,
         momentum=key["momentum"],
         decay=key["weight_decay"],
+        optimizer=key["optimizer"],
         samples=weight,
         layout=layout,
         gamma=script.gamma,

@@ -36,6 +36,7 @@ class Group:
     w: Tensor  # [K, P]
     received: Tensor  # [K, P]
     m: Tensor | None  # [K, P], with momentum
+    moments: Tensor | None  # [2, K, P], with Adam
     loss: Tensor  # [K]: summed over the steps
     sums: dict[str, Tensor]  # [K, P]: gradients as `requires` names them; "epoch": of the epoch that is going on
 
@@ -44,6 +45,10 @@ class Group:
 
     def active(self, epoch: int) -> list[int]:
         return np.flatnonzero(self._epochs > epoch).tolist()
+
+    def taken(self, k: int, epoch: int) -> int:
+        """Steps of the device in row k before this epoch."""
+        return sum(len(batches) for batches in self.batches[k][:epoch])
 
 
 class Counts:
@@ -70,6 +75,7 @@ class Engine(ABC):
 
     name: ClassVar[str]
     parallel_parts: ClassVar[int] = 1  # parts of a call that are computed at a time
+    optimizers: ClassVar[bool] = False  # its steps are the kernel's, which knows others than SGD
 
     def __init__(self, module: nn.Module, layout: Layout, batches: Batches) -> None:
         self.module, self.layout, self.batches = module, layout, batches
@@ -145,6 +151,7 @@ class Engine(ABC):
             w=w,
             received=received,
             m=torch.zeros_like(w) if fed.momentum else None,
+            moments=w.new_zeros(2, *w.shape) if fed.optimizer else None,
             loss=w.new_zeros(len(w)),
             sums={name: torch.zeros_like(w) for name in sorted(sums)},
         )

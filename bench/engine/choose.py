@@ -22,6 +22,7 @@ from bench.learning.flat import Layout
 LEAST_STACK = 8  # smaller stacks of devices are no faster than one after the other (measured: 1.3 to 5 times from here)
 LEAST_STEPS = 3000  # the first vmap of a process imports 800 modules of torch, which takes seconds
 IMAGES = (nn.Conv2d, nn.MaxPool2d, nn.AdaptiveAvgPool2d)
+PLAIN = "trains a row of linear layers by plain SGD only"
 Make = Callable[[nn.Module, Layout, Batches], Engine]
 
 
@@ -31,23 +32,30 @@ class Work:
 
     together: int  # devices that may be trained in one call
     steps: int  # local steps of all devices in all rounds
+    optimizer: str = "sgd"
 
 
 def engine(name: str, module: nn.Module, layout: Layout, batches: Batches, work: Work) -> tuple[Engine, str]:
     """The engine that was asked for or, with `auto`, the one that suits; and why it was taken."""
     asked: dict[str, Make] = {"eager": Eager, "chain": chain, "native": native, "vmap": Vmap}
     if name in asked:
-        return asked[name](module, layout, batches), "as asked"
+        made = asked[name](module, layout, batches)
+        if not _takes(made, work):
+            raise UserError(f"engine={name} {PLAIN}, not optimizer={work.optimizer}. Take engine=auto, which can.")
+        return made, "as asked"
     layers = structure.chain(module)
     if not isinstance(layers, str):
-        return _fastest(module, layout, batches)
+        made, why = _fastest(module, layout, batches)
+        if _takes(made, work):
+            return made, why
+    why = f"no chain, since {layers}" if isinstance(layers, str) else f"not {made.name}, which {PLAIN}"
     if reason := _not_stacked(layout, batches, work):
-        return Eager(module, layout, batches), f"no chain, since {layers}; {reason}"
+        return Eager(module, layout, batches), f"{why}; {reason}"
     try:
-        made = Vmap(module, layout, batches)
+        stacked = Vmap(module, layout, batches)
     except UserError as error:
-        return Eager(module, layout, batches), f"no chain, since {layers}; {_why(error)}"
-    return made, f"no chain, since {layers}, but small enough to train {made.stack} devices at once"
+        return Eager(module, layout, batches), f"{why}; {_why(error)}"
+    return stacked, f"{why}, but small enough to train {stacked.stack} devices at once"
 
 
 def chain(module: nn.Module, layout: Layout, batches: Batches) -> Engine:
@@ -73,6 +81,10 @@ def _fastest(module: nn.Module, layout: Layout, batches: Batches) -> tuple[Engin
     if isinstance(missing, str):
         return chain(module, layout, batches), f"{why}; native would be faster, but {missing}"
     return Native(module, layout, batches), "the model is a row of linear layers"
+
+
+def _takes(made: Engine, work: Work) -> bool:
+    return made.optimizers or work.optimizer == "sgd"
 
 
 def _not_stacked(layout: Layout, batches: Batches, work: Work) -> str | None:

@@ -2,6 +2,8 @@
 
 m <- momentum m + g(w + sam g/|g|) + decay w;   w <- w - lr mask (scale m + prox (w - received) + drift)
 
+With an optimiser the bracket is what it takes for the gradient, and its step along it the bracket's place.
+
 Vectors are lists of tensors: an engine passes its parameters as they lie, or one flat vector as a list of one.
 """
 
@@ -14,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from algorithms.base import LocalRule
+from algorithms.base import Adam, LocalRule
 
 Vector = list[Tensor]
 Cut = Callable[[Tensor], Vector]  # [P] -> the engine's list of views
@@ -93,7 +95,41 @@ def add_up(sums: Mapping[str, Vector], g: Vector) -> None:
             torch._foreach_add_(total, g)
 
 
-def step(w: Vector, g: Vector, m: Vector | None, received: Vector, t: Terms, momentum: float, decay: float) -> None:
+@dataclass
+class Moments:
+    """What Adam knows of one device, or of n in rows; a device begins with zeros whenever it begins to train."""
+
+    adam: Adam
+    m: Vector
+    v: Vector
+    taken: int | Tensor  # steps so far; of n devices [n, 1], float64
+
+    def direct(self, g: Vector) -> None:
+        """Writes the step, without its rate, over the gradient."""
+        self.taken = self.taken + 1
+        beta1, beta2 = self.adam.beta1, self.adam.beta2
+        known1, known2 = self._known(beta1), self._known(beta2) ** 0.5
+        for part, m, v in zip(g, self.m, self.v, strict=True):
+            m.mul_(beta1).add_(part, alpha=1 - beta1)
+            v.mul_(beta2).addcmul_(part, part, value=1 - beta2)
+            torch.div(m, v.sqrt().div_(known2).add_(self.adam.eps).mul_(known1), out=part)
+
+    def _known(self, beta: float) -> float | Tensor:
+        """1 - beta^t, the share of a mean that is not its zero start: in double precision, as 1 - 0.999 needs it."""
+        share: float | Tensor = 1 - beta**self.taken
+        return share.to(self.m[0].dtype) if isinstance(share, Tensor) else share
+
+
+def step(
+    w: Vector,
+    g: Vector,
+    m: Vector | None,
+    received: Vector,
+    t: Terms,
+    momentum: float,
+    decay: float,
+    moments: Moments | None = None,
+) -> None:
     """One step in place; g is used up. m is the momentum buffer, None without momentum."""
     if decay:
         torch._foreach_add_(g, w, alpha=decay)
@@ -108,6 +144,8 @@ def step(w: Vector, g: Vector, m: Vector | None, received: Vector, t: Terms, mom
         _add(g, torch._foreach_sub(w, received), t.prox)
     if t.drift is not None:
         torch._foreach_add_(g, t.drift)
+    if moments is not None:
+        moments.direct(g)
     if t.mask is not None:
         torch._foreach_mul_(g, t.mask)
     _add(w, g, t.lr, sign=-1)

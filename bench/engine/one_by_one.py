@@ -15,6 +15,8 @@ from bench.learning.batches import Batch
 
 
 class OneByOne(Engine):
+    optimizers = True
+
     @abstractmethod
     def bind(self, w: Tensor) -> None:
         """Gradients are those of the model w [P] from now on, also when it is changed in place."""
@@ -42,7 +44,10 @@ class OneByOne(Engine):
         m = None if group.m is None else self.cut(group.m[k])
         sums = {name: self.cut(value[k]) for name, value in group.sums.items()}
         self.bind(group.w[k])
-        first = sum(len(batches) for batches in group.batches[k][:epoch])
+        first, moments = group.taken(k, epoch), None
+        if fed.optimizer is not None and group.moments is not None:
+            mean, square = (self.cut(part) for part in group.moments[:, k])
+            moments = kernel.Moments(fed.optimizer, mean, square, first)
         for step, index in enumerate(group.batches[k][epoch], first):
             batch = self.batches.load(index, group.augmentation[k])
             loss, g = self.batch_gradient(batch, step)
@@ -52,5 +57,5 @@ class OneByOne(Engine):
                 g = self.batch_gradient(batch, step)[1]
                 torch._foreach_copy_(w, before)
             kernel.add_up(sums, g)
-            kernel.step(w, g, m, received, t, fed.momentum, fed.decay)
+            kernel.step(w, g, m, received, t, fed.momentum, fed.decay, moments)
             group.loss[k] += loss

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
-from algorithms.base import Fed, LocalRule
+from algorithms.base import Adam, Fed, LocalRule
 from bench import own_code
 from bench.engine import kernel
 from bench.engine.base import Engine, Group
@@ -32,6 +32,7 @@ class Vmap(Engine):
     """Any module whose losses are per sample and whose training step vmap can take."""
 
     name = "vmap"
+    optimizers = True
 
     def __init__(self, module: nn.Module, layout: Layout, batches: Batches) -> None:
         super().__init__(module, layout, batches)
@@ -64,6 +65,7 @@ class Vmap(Engine):
             yield [lane.pop() if lane else None for lane in lanes]
 
     def _train(self, stack: _DeviceStack, t: kernel.Terms, fed: Fed) -> None:
+        moments = None if fed.optimizer is None else stack.adam(fed.optimizer)
         for number in range(stack.steps):
             x, y, weight = stack.load(number)
             g, loss = self.many(stack.w, x, y, weight)
@@ -71,7 +73,7 @@ class Vmap(Engine):
                 g, _ = self.many(kernel.climbed_rows(stack.w, g, t.sam), x, y, weight)
             stack.loss += loss
             kernel.add_up(stack.sums, [g])
-            kernel.step([stack.w], [g], stack.m, [stack.received], t, fed.momentum, fed.decay)
+            kernel.step([stack.w], [g], stack.m, [stack.received], t, fed.momentum, fed.decay, moments)
             stack.give_back(number)
 
     def _loss(self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor) -> Tensor:
@@ -123,7 +125,7 @@ class _DeviceStack:
     """Devices at their places. One that has taken its last step is trained on, but what it was then counts."""
 
     def __init__(self, group: Group, epoch: int, places: list[int | None], engine: Vmap) -> None:
-        self.group, self.batches, self.width = group, engine.batches, engine.batches.batch_size
+        self.group, self.epoch, self.batches, self.width = group, epoch, engine.batches, engine.batches.batch_size
         self.places = {k: place for place, k in enumerate(places) if k is not None}
         filler = next(iter(self.places))
         self.rows = [filler if k is None else k for k in places]
@@ -131,6 +133,7 @@ class _DeviceStack:
         self.w = engine.layout.rows(group.w.index_select(0, index))  # [S, P]
         self.received = group.received.index_select(0, index)
         self.m = None if group.m is None else [group.m.index_select(0, index)]
+        self.moments = None if group.moments is None else group.moments.index_select(1, index)
         self.loss = group.loss.index_select(0, index)
         self.sums = {name: [value.index_select(0, index)] for name, value in group.sums.items()}
         each = {k: group.batches[k][epoch] for k in self.places}
@@ -149,6 +152,12 @@ class _DeviceStack:
             x = self._augmented(x, index, number)
         return x, y, weight
 
+    def adam(self, adam: Adam) -> kernel.Moments:
+        assert self.moments is not None
+        m, v = self.moments
+        taken = [[self.group.taken(k, self.epoch)] for k in self.rows]
+        return kernel.Moments(adam, [m], [v], torch.tensor(taken, dtype=torch.float64, device=self.w.device))
+
     def give_back(self, number: int) -> None:
         if number not in self._ends:
             return
@@ -158,6 +167,8 @@ class _DeviceStack:
         pairs += [(self.group.sums[name], value) for name, (value,) in self.sums.items()]
         if self.group.m is not None and self.m is not None:
             pairs.append((self.group.m, self.m[0]))
+        if self.group.moments is not None and self.moments is not None:
+            pairs += zip(self.group.moments, self.moments, strict=True)
         for theirs, mine in pairs:
             theirs.index_copy_(0, rows, mine.index_select(0, places))
 

@@ -14,7 +14,9 @@ from typing import Any
 
 from bench.errors import UserError
 
-FORMAT = 4  # 3: digests (bench/output/digests.py) and fingerprints of data and own code; 4: readings of methods
+FORMAT = (
+    5  # 3: digests (bench/output/digests.py) and fingerprints of data and own code; 4: readings; 5: local optimisers
+)
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ CONFIG: Changes = (
         for name in names
         for field, value in fields.items()
     ),
+    Added(5, "optimizer.name", "sgd"),
 )
 RESULT: Changes = (Renamed(2, "engine", "cohort", "vmap"),)
 

@@ -179,7 +179,9 @@ def build(
 def _work(config: Mapping[str, Any], batches: Batches) -> choose.Work:
     each = sum(batches.steps_per_epoch(client) for client in range(config["clients"])) / config["clients"]
     steps = round(each * config["rounds"] * config["epochs"] * config["cohort"])
-    return choose.Work(together=max(config["concurrency"] or 0, config["cohort"]), steps=steps)
+    return choose.Work(
+        together=max(config["concurrency"] or 0, config["cohort"]), steps=steps, optimizer=config["optimizer"]["name"]
+    )
 
 
 def _start(config: Mapping[str, Any], service: WorkerService, number: int) -> Workers:

@@ -86,7 +86,9 @@ def estimate(
     remembered = min(fed.clients, uploads)
     versions = 1 if sync else min(places, uploads)
 
-    rows = 2 + (fed.momentum > 0) + len(algo.requires & GRADIENTS)  # the models, their updates, ...
+    rows = (
+        2 + (fed.momentum > 0) + 2 * (fed.optimizer is not None) + len(algo.requires & GRADIENTS)
+    )  # the models, their updates, ...
     training = batch * (rows * size.model + 2 * size.client + (0 if sync else size.broadcast))
     aggregation = plan.schedule.buffer * (2 * size.model + size.upload)
     cached = config["aggregation"] == "cached"

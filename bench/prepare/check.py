@@ -16,6 +16,7 @@ from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from algorithms.base import Algorithm
 from bench import trust
 from bench.errors import UserError, first_line, unknown
 from bench.prepare import registry
@@ -83,6 +84,7 @@ def config(config: Mapping[str, Any]) -> None:
         raise UserError(f"devices.tau_max={tau_max} is more than epochs={epochs}: a device trains at least one.")
     made = {group: _made(group, config[group]) for group in registry.BASES}
     _fits(config, made["dataset"])
+    _optimizer(config, made["algo"])
     schedule.check(config, made["algo"])
 
 
@@ -241,6 +243,17 @@ def _fits(config: Mapping[str, Any], dataset: Any) -> None:
             f"partition.per_client={per_client} is more than the {dataset.classes} classes of {name}: "
             f"use 1 to {dataset.classes}."
         )
+
+
+def _optimizer(config: Mapping[str, Any], algo: Algorithm) -> None:
+    name, momentum = config["optimizer"]["name"], config["momentum"]
+    if name == "sgd":
+        return
+    if algo.plain_sgd:
+        method = config["algo"]["name"]
+        raise UserError(f"optimizer={name} is not possible with {method}, whose maths needs plain SGD on the devices.")
+    if momentum:
+        raise UserError(f"momentum={momentum} is for optimizer=sgd: give momentum=0, {name} has one of its own.")
 
 
 def at(config: Mapping[str, Any], key: str) -> Any:

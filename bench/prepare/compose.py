@@ -91,7 +91,7 @@ def store() -> None:
     config_store.store(name="keys", node=open_twin(Keys, **dict.fromkeys(GROUPS)))
     for name in ("auto", *names_of("protocol")):
         config_store.store(group="protocol", name=name, node={"name": name})
-    for group in ("model", "devices"):
+    for group in ("model", "devices", "optimizer"):
         config_store.store(group=group, name="auto", node=open_twin(SCHEMAS[group], name="auto"))
     for group in SCHEMAS:
         for name, content in options(group).items():

@@ -17,13 +17,14 @@ GROUPS = {
     "partition": "partition",
     "protocol": "protocol",
     "devices": "device population",
+    "optimizer": "local optimiser",
     "engine": "engine",
     "logger": "logger",
 }
 DEFAULTS = {  # what `auto` is, bench/prepare/resolve.py decides
     "algo": "fedavg",
     "dataset": "digits",
-    **dict.fromkeys(("model", "partition", "protocol", "devices", "engine"), "auto"),
+    **dict.fromkeys(("model", "partition", "protocol", "devices", "optimizer", "engine"), "auto"),
     "logger": "wandb",
 }
 
@@ -85,6 +86,14 @@ class ModelKeys:
 
 
 @dataclass
+class OptimizerKeys:
+    name: str = "sgd"
+    beta1: float = key("decay of the mean gradient", 0.9, min=0, below=1)
+    beta2: float = key("decay of the mean squared gradient", 0.999, min=0, below=1)
+    eps: float = key("added to the root of the mean squared gradient", 1e-8, above=0)
+
+
+@dataclass
 class EngineKeys:
     name: str = "auto"
     device: str = key("what computes", "auto", choices=("auto", "cpu", "cuda"))
@@ -116,7 +125,13 @@ _TYPES = {"Integer": "a whole number", "Float": "a number", "bool": "true or fal
 _NOT_OF_TYPE = re.compile(
     r"Value '(.*)' (?:of type '\w+' could not be converted to|is not a valid) (Integer|Float|bool)(?: \(type \w+\))?"
 )
-SCHEMAS: dict[str, type] = {"model": ModelKeys, "devices": Population, "engine": EngineKeys, "logger": LoggerKeys}
+SCHEMAS: dict[str, type] = {
+    "model": ModelKeys,
+    "devices": Population,
+    "optimizer": OptimizerKeys,
+    "engine": EngineKeys,
+    "logger": LoggerKeys,
+}
 
 
 def open_twin(cls: type, **more: Any) -> type:

@@ -25,7 +25,7 @@ EXAMPLES = (
 )
 AUTO = {
     "protocol": ": the algorithm's own paper's, or the data set's home paper's",
-    **dict.fromkeys(("model", "partition", "devices"), ": the protocol's or the data set's"),
+    **dict.fromkeys(("model", "partition", "devices", "optimizer"), ": the protocol's or the data set's"),
 }
 
 

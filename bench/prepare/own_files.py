@@ -132,7 +132,7 @@ def _check_defaults(defaults: Any, name: str) -> None:
     """`defaults` of a data set: keys of a run, and for a group a table with its name."""
     if not isinstance(defaults, Mapping):
         raise UserError(f"defaults of {name} has to be a dictionary of keys of a run, not {type(defaults).__name__}.")
-    groups = ("model", "partition", "devices")
+    groups = ("model", "partition", "devices", "optimizer")
     for key, value in defaults.items():
         if key not in (*groups, *KEYS):
             raise unknown(f"key in defaults of {name}", str(key), [*groups, *KEYS])

@@ -17,7 +17,7 @@ from bench.prepare import registry
 from bench.prepare.config import GROUPS, SCHEMAS, Keys, in_words, optional
 
 CONF = Path(__file__).parents[1] / "conf"
-FALLBACK = {"model": "mlp", "partition": "iid", "devices": "mixed"}
+FALLBACK = {"model": "mlp", "partition": "iid", "devices": "mixed", "optimizer": "sgd"}
 
 
 def resolve(cfg: Mapping[str, Any], given: Set[str]) -> dict[str, Any]:
@@ -79,6 +79,7 @@ def describe(config: Mapping[str, Any]) -> list[str]:
         f"scale      {scale} ({meaning})",
         f"partition  {call(config['partition'])} over {config['clients']} clients",
         f"model      {call(config['model'])}",
+        *([f"optimizer  {call(config['optimizer'])}"] if config["optimizer"]["name"] != "sgd" else []),
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from algorithms.base import Algorithm, Fed, Schedule
+from algorithms.base import Adam, Algorithm, Fed, Schedule
 from bench.errors import UserError
 from bench.learning.flat import Layout
 from bench.simulation.contract import checked
@@ -96,4 +96,6 @@ def check(config: Mapping[str, Any], algo: Algorithm) -> Rules:
 def constants(config: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of Fed that are keys of the run."""
     names = ("clients", "cohort", "rounds", "epochs", "lr", "momentum")
-    return {name: config[name] for name in names} | {"decay": config["weight_decay"]}
+    own = {key: value for key, value in config["optimizer"].items() if key != "name"}
+    adam = Adam(**own) if config["optimizer"]["name"] == "adam" else None
+    return {name: config[name] for name in names} | {"decay": config["weight_decay"], "optimizer": adam}
