@@ -25,7 +25,7 @@ from bench.output.tracking import Tracker
 from bench.prepare import forecast
 from bench.prepare.allocator import rare_collections
 from bench.prepare.assemble import Parts, build
-from bench.prepare.resources import peak_memory
+from bench.prepare.resources import Neighbours, peak_memory
 from bench.record import Record
 
 if TYPE_CHECKING:  # Lightning takes seven seconds, and assembling may still refuse the config
@@ -111,14 +111,15 @@ def _to_the_end(
     parts: Parts, record: Record, tracker: Tracker, expected: dict[str, float], on_round: OnRound
 ) -> tuple[RunResult, bool]:
     """Trains and keeps the result, that of a run which diverged, too; also whether it was told to stop meanwhile."""
+    neighbours = Neighbours() if not record.rows else None  # of the part before a resume nothing is known
     try:
         with rare_collections():
             asked_to_stop = _fit(parts, record, tracker, on_round)
     except Diverged as error:
-        so_far = _result(parts, record, expected)
+        so_far = _result(parts, record, expected, neighbours)
         record.finish(replace(so_far, final_accuracy=None, diverged=error.facts))
         raise
-    result = _result(parts, record, expected)
+    result = _result(parts, record, expected, neighbours)
     record.finish(result)
     return result, asked_to_stop
 
@@ -216,8 +217,10 @@ def _stop_signals(federation: Federation) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _result(parts: Parts, record: Record, expected: dict[str, float]) -> RunResult:
-    config = parts.config
+def _result(parts: Parts, record: Record, expected: dict[str, float], neighbours: Neighbours | None) -> RunResult:
+    config, around = parts.config, facts.surroundings()
+    if neighbours is not None and (share := neighbours.share()) is not None:
+        around["machine"]["others"] = round(share, 4)
     return RunResult(
         id=record.folder.name,
         **outcome(config, record.rows),
@@ -231,7 +234,7 @@ def _result(parts: Parts, record: Record, expected: dict[str, float]) -> RunResu
         dropped=parts.loop.dropped,
         weights_sha256=facts.digest(parts.loop.server["w"]),
         forecast=expected,
-        **facts.surroundings(),
+        **around,
     )
 
 

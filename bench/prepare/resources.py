@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import resource
 import shutil
 from pathlib import Path
@@ -45,6 +46,51 @@ def peak_memory(process: int | str = "self") -> int:
     that of the one that started it."""
     known = _line(Path(f"/proc/{process}/status"), "VmHWM:", 0.0)
     return 1024 * (int(known) or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+
+class Neighbours:
+    """Other processes, from now on: what they take of the machine is missing from a run's seconds."""
+
+    def __init__(self) -> None:
+        self._began = _processor_ticks()
+
+    def share(self) -> float | None:
+        """Of the processor time that there was; None where the system does not say."""
+        if self._began is None or (now := _processor_ticks()) is None:
+            return None
+        there, busy, ours = (after - before for after, before in zip(now, self._began, strict=True))
+        return min(1.0, max(0.0, (busy - ours) / there)) if there > 0 else None
+
+
+def _processor_ticks() -> tuple[int, int, int] | None:
+    """Of all cores together: all there were, those not idle (stolen ones too), those of this process and what it has
+    started."""
+    try:
+        with Path("/proc/stat").open(encoding="ascii") as file:
+            user, nice, system, idle, waiting, *more = map(int, file.readline().split()[1:9])
+    except (OSError, ValueError):
+        return None
+    busy = user + nice + system + sum(more)
+    return busy + idle + waiting, busy, _family_ticks(os.getpid())
+
+
+def _family_ticks(oldest: int) -> int:
+    """Of a process, its descendants that live, and those that ended and were waited for."""
+    parents, ticks = dict[int, int](), dict[int, int]()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        number = int(stat.parent.name)
+        parents[number], ticks[number] = int(fields[1]), sum(map(int, fields[11:15]))
+
+    def is_family(number: int) -> bool:
+        while number != oldest and number in parents:
+            number = parents[number]
+        return number == oldest
+
+    return sum(count for number, count in ticks.items() if is_family(number))
 
 
 def _line(path: Path, name: str = "", default: float = math.inf) -> float:

@@ -94,6 +94,7 @@ def test_the_result_says_what_was_done(tmp_path, capsys):
     assert len(result.weights_sha256) == 64
     assert result.versions.keys() == {"python", "torch", "pytorch_lightning", "numpy", "fedbench"}
     assert result.git_revision == facts.git_revision()
+    assert 0 <= result.machine.pop("others") <= 1 and result.machine == facts.machine()
     out, err = capsys.readouterr()
     assert "4,810 parameters" in out and f"engine     {result.engine} (" in out
     assert "schedule   synchronous, 3 of 6 clients a round" in out
@@ -136,6 +137,7 @@ def test_an_interrupted_run_is_readable_and_resumes_to_the_same_end(tmp_path, mo
     assert [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)] == before
     result = run(stopped.config, resume=stopped.folder)
     assert result.weights_sha256 == whole.weights_sha256
+    assert "others" in whole.machine and "others" not in result.machine
     (reference,) = read_all(tmp_path / "whole" / "runs")
     assert without_times(read(stopped.folder).rows) == without_times(reference.rows)
     assert len(read_all(tmp_path / "runs")) == 1
