@@ -64,6 +64,8 @@ def _parser() -> Parser:
     verb("audit", "where the papers contradict themselves, as a Markdown table")
     readings = verb("readings", "what the papers leave open: the readings of it, how near each comes, and which counts")
     readings.add_argument("--paper", help="only those of this paper")
+    seeds = verb("seeds", "how many seeds each cell needs by the spread over calibration seeds, and what is missing")
+    seeds.add_argument("--update", action="store_true", help="fix these numbers, before the seeds are run")
     simulate = verb("simulate", "how often the rules err, on made-up claims whose truth is known")
     simulate.add_argument("--claims", type=int, default=10_000, metavar="N", help="of each kind (default: 10000)")
     check = verb("check", "have claims, verdicts or pinned trajectories moved? (CI runs this)")
@@ -171,6 +173,15 @@ def _readings(args: Namespace) -> None:
     print("\n\n".join(overview(paper) for paper in papers() if args.paper in (None, paper)))
 
 
+def _seeds(args: Namespace) -> None:
+    from leaderboards import need
+
+    if args.update:
+        print(f"{need.update()} rows of leaderboards/seeds.csv written: commit it before the runs.")
+    else:
+        print(need.overview())
+
+
 def _simulate(args: Namespace) -> None:
     from leaderboards.simulate import simulate
 
@@ -202,6 +213,7 @@ VERBS: dict[str, Callable[[Namespace], int | None]] = {
     "wandb": _wandb,
     "audit": _audit,
     "readings": _readings,
+    "seeds": _seeds,
     "simulate": _simulate,
     "check": _check,
 }

@@ -12,7 +12,7 @@ from bench.errors import UserError
 from bench.output.metrics_csv import csv_text
 from bench.output.tables import aligned
 from bench.record import write_atomically
-from leaderboards import choose, golden, plans, results
+from leaderboards import choose, golden, need, plans, results
 from leaderboards.golden import Change
 from leaderboards.papers import LedgerError, papers
 from leaderboards.verdict import NOT_RUN, Verdict, all_verdicts, number
@@ -65,6 +65,7 @@ def check(update: bool, root: Path = golden.ROOT) -> int:
     try:
         orphans()
         choose.check()
+        need.check()
         found = all_verdicts()
         verdicts, runs = expected(found), golden.run_now(root)
     except (LedgerError, RuntimeError) as error:

@@ -14,11 +14,11 @@ COLUMNS = ("paper", "method", "dataset", "setting", "seeds")
 
 
 @cache
-def _planned() -> dict[Cell, int]:
+def planned() -> dict[Cell, int]:
     with FILE.open(newline="", encoding="utf-8") as file:
         return {Cell(*(row[name] for name in COLUMNS[:4])): int(row["seeds"]) for row in csv.DictReader(file)}
 
 
 def judged_seeds(cell: Cell) -> range:
     """Others were not asked for: they must not decide."""
-    return range(_planned().get(cell, ENOUGH))
+    return range(planned().get(cell, ENOUGH))
