@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cache
 from textwrap import indent, wrap
 
 from leaderboards import judge, results, rivals
@@ -12,7 +13,7 @@ from leaderboards.measure import Shelf, calibration, measure
 from leaderboards.papers import LedgerError, papers, special
 from leaderboards.plans import cell_of
 from leaderboards.verdict import comparable
-from sweeps.readings import Open, questions
+from sweeps.readings import CHOOSING, Open, questions
 
 FAR = 5.0  # margins: further is not worse, or one lost cell would decide alone
 
@@ -63,7 +64,7 @@ def check() -> None:
     shelf = Shelf(results.committed())
     for paper in papers():
         for question in questions(paper):
-            best = nearest(scores(distances(question, paper, shelf)))
+            best = nearest(score(question, paper, shelf)[0])
             if best is None and question.sweep is not None:
                 raise LedgerError(
                     f"{question.sweep} is said to decide {question.about}, and its runs are not committed."
@@ -75,6 +76,25 @@ def check() -> None:
                 )
 
 
+@cache
+def score(question: Open, paper: str, shelf: Shelf) -> tuple[dict[str, float], int]:
+    """Of each reading, and of how many claims it is the mean."""
+    found = distances(question, paper, shelf)
+    return scores(found), len(next(iter(found.values())))
+
+
+def decided(question: Open, paper: str, shelf: Shelf) -> str:
+    """What a question's answer rests on, in words."""
+    by_reading, count = score(question, paper, shelf)
+    if not count:
+        return "not decided by runs yet"
+    rest = [(off, name) for name, off in by_reading.items() if name != question.chosen]
+    next_best = "; next: {1}, {0:.2f}".format(*min(rest)) if rest else ""
+    seeds = f"seeds {CHOOSING[0]} to {CHOOSING[-1]}"
+    off = f"{by_reading[question.chosen]:.2f} margins off in the mean of {count} claims"
+    return f"chosen on {seeds} by {question.sweep}: {off}{next_best}"
+
+
 def overview(paper: str) -> str:
     """Every question of a paper, for people."""
     shelf = Shelf(results.committed())
@@ -82,14 +102,13 @@ def overview(paper: str) -> str:
 
 
 def _shown(question: Open, paper: str, shelf: Shelf) -> str:
-    found = distances(question, paper, shelf)
-    count, by_reading = len(next(iter(found.values()))), scores(found)
-    decided = f"by {count} claims on calibration seeds ({question.sweep})" if count else "not decided by runs yet"
-    lines = [f"{question.about}: {', '.join(question.methods)} on {', '.join(question.datasets)}; {decided}"]
+    by_reading, _ = score(question, paper, shelf)
+    about = f"{question.about}: {', '.join(question.methods)} on {', '.join(question.datasets)}"
+    lines = [f"{about}; {decided(question, paper, shelf)}"]
     for reading in question.readings:
         mark = "*" if reading.name == question.chosen else " "
-        score = "" if math.isnan(by_reading[reading.name]) else f"  {by_reading[reading.name]:.2f} margins off"
-        lines.append(f" {mark} {reading.name}: {reading.overrides}{score}")
+        off = "" if math.isnan(by_reading[reading.name]) else f"  {by_reading[reading.name]:.2f} margins off"
+        lines.append(f" {mark} {reading.name}: {reading.overrides}{off}")
         lines.append(_wrapped(f"{reading.source} {reading.why}"))
     return "\n".join(lines)
 

@@ -15,7 +15,7 @@ from leaderboards.ledger import SLACK, Claim, load
 from leaderboards.measure import Measured, Shelf, View, anyhow, calibration, judged, measure
 from leaderboards.orderings import orderings, relations
 from leaderboards.papers import special
-from leaderboards.plans import cell_of
+from leaderboards.plans import Cell, cell_of
 from leaderboards.results import CommittedRun
 from leaderboards.seeds import judged_seeds
 from sweeps.readings import Open, combinations, open_for
@@ -154,11 +154,11 @@ def decide(agreement: Agreement, printed: str | None, ours: str, *, decides: boo
 
 
 def _measured(claim: Claim, found: Looked, shelf: Shelf, ordering: Ordering, arithmetic: Verdict | None) -> Verdict:
-    planned, values = len(judged_seeds(cell_of(claim))), found.measured.values
+    planned, values = min(len(judged_seeds(cell)) for cell in _cells(claim)), found.measured.values
     agreement, missing = found.agreement, ""
     if len(values) < planned:
         agreement, missing = Agreement(), f"{len(values)} of the {planned} seeds fixed beforehand"
-    if agreement.agrees and (undecided := [question.about for question in _asked(claim) if question.sweep is None]):
+    if agreement.agrees and (undecided := [question.about for question in asked_of(claim) if question.sweep is None]):
         agreement, missing = Agreement(), f"it agrees, but no sweep has decided yet how to read {'; '.join(undecided)}"
     none_agrees, elsewhere = _elsewhere(claim, shelf)
     printed, ours, words = relations(claim, ordering)
@@ -194,29 +194,34 @@ def _of_paper(arithmetic: Verdict | None) -> str:
 
 def _elsewhere(claim: Claim, shelf: Shelf) -> tuple[bool, tuple[str, ...]]:
     """Do all other readings of what the claim needs give another number; and what each gives, in words."""
-    asked = _asked(claim)
-    none_agrees, words = True, []
+    asked = asked_of(claim)
+    none_agrees, words, not_run = True, list[str](), list[str]()
     for answers in combinations(asked)[1:]:
         names = ", ".join(name for name, question in zip(answers, asked, strict=True) if name != question.chosen)
         found = _look(claim, anyhow(shelf, dict(zip(asked, answers, strict=True))))
         if found is None:
             none_agrees = False
-            words.append(f"{names}: not run")
+            not_run.append(names)
             continue
         none_agrees &= found.decides and found.agreement.differs
         text = SeedNumbers(found.measured.values).text(".4g", half_form=".2g")
         outcome = "agrees" if found.decides and found.agreement.agrees else found.agreement.why or "differs"
         words.append(f"{names}: {text}, {outcome}{f' ({found.also})' if found.also else ''}")
+    if not_run:
+        words.append(f"not run: {'; '.join(not_run)}")
     return none_agrees, tuple(words)
 
 
-def _asked(claim: Claim) -> tuple[Open, ...]:
+def asked_of(claim: Claim) -> tuple[Open, ...]:
     """The questions about any run that the claim's own number needs."""
-    own = cell_of(claim, claim.method.partition(" vs ")[0])
-    pair = rivals.compared(claim)
-    cells = [own] if pair is None else [pair[0], *pair[1]]
-    found = (question for cell in cells for question in open_for(cell.paper, cell.method, cell.dataset))
+    found = (question for cell in _cells(claim) for question in open_for(cell.paper, cell.method, cell.dataset))
     return tuple(dict.fromkeys(found))
+
+
+def _cells(claim: Claim) -> list[Cell]:
+    """What a claim's own number is made of."""
+    pair = rivals.compared(claim)
+    return [cell_of(claim, claim.method.partition(" vs ")[0])] if pair is None else [pair[0], *pair[1]]
 
 
 def comparable(claim: Claim) -> tuple[float | None, float]:

@@ -16,15 +16,20 @@ from leaderboards.measure import Shelf
 from leaderboards.page import pages
 from leaderboards.page import paper as one_paper
 from leaderboards.page.boards import Board, boards
+from leaderboards.page.details import read_as
 from leaderboards.page.layout import Table, tables
 from leaderboards.page.measured import row
+from leaderboards.page.open import readings_page
 from leaderboards.papers import Paper, papers
 from leaderboards.results import CommittedRun
 from leaderboards.show import measured, printed
 from leaderboards.verdict import Verdict, verdicts
 
 ASSETS = ("style.css", "site.js")
-COLUMNS = ("id", "claimed", "measured", "low", "high", "seeds", "scale", "verdict", "why", "deviations", "control")
+COLUMNS = (
+    *("id", "claimed", "measured", "low", "high", "seeds", "scale", "verdict", "why"),
+    *("deviations", "control", "read_as", "other_readings"),
+)
 
 
 def build(out: Path, found: Sequence[CommittedRun] | None = None) -> str:
@@ -35,6 +40,7 @@ def build(out: Path, found: Sequence[CommittedRun] | None = None) -> str:
     texts = {name: (files("leaderboards.page") / name).read_text(encoding="utf-8") for name in ASSETS}
     texts["index.html"] = pages.overview(judged, kept)
     texts["claims.html"] = pages.claims_page(judged)
+    texts["readings.html"] = readings_page(shelf)
     texts["audit.html"] = pages.audit_page()
     texts["claims.csv"] = claims_csv(judged, shelf)
     texts["audit.md"] = f"# Audit of the papers\n\n{audit_markdown()}\n"
@@ -55,7 +61,8 @@ def claims_csv(found: Sequence[Verdict], shelf: Shelf) -> str:
         low, high = v.interval or ("", "")
         value = "" if v.measured is None else v.measured
         number = "never" if v.missed else value
-        notes = "; ".join(v.deviations), "; ".join(controls(v.claim, shelf))
+        listed = v.deviations, controls(v.claim, shelf), read_as(v, shelf), v.readings
+        notes = map("; ".join, listed)
         rows.append([v.id, v.claim.text, number, low, high, v.seeds, v.scale or "", v.verdict, v.why, *notes])
     return csv_text([COLUMNS, *rows])
 

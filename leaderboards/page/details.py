@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 
+from leaderboards.choose import decided
 from leaderboards.commands import recipe
 from leaderboards.controls import controls
 from leaderboards.measure import Shelf
 from leaderboards.page.html import Html, el
 from leaderboards.page.layout import dataset, method, metric
+from leaderboards.plans import cell_of
 from leaderboards.results import CommittedRun
+from leaderboards.seeds import judged_seeds
 from leaderboards.show import measured, printed
-from leaderboards.verdict import Verdict
+from leaderboards.verdict import MEASURED, Verdict, asked_of
 
 GLYPHS = {
     **{"exact": "=", "reproduced": "✓", "direction only": "↗", "contradicted": "✕", "not confirmed": "?"},
@@ -41,7 +44,7 @@ def detail(v: Verdict, shelf: Shelf) -> Html:
         ("Claimed", printed(v)),
         ("Measured", measured(v) or "–"),
         ("95 % interval", _interval(v)),
-        ("Seeds", f"{v.seeds}" if v.seeds else ""),
+        ("Seeds", _seeds(v)),
         ("Each seed", ", ".join(f"{seed}: {_value(value)}" for seed, value in v.values)),
         ("Scale", v.scale or ""),
         ("Setting", claim.setting.replace(";", ", ")),
@@ -54,6 +57,7 @@ def detail(v: Verdict, shelf: Shelf) -> Html:
         el("p", el("code", claim.id), class_="quiet"),
         el("dl", *rows, class_="facts"),
         _listed("Deviations", list(v.deviations)),
+        _listed("Read as", read_as(v, shelf)),
         _listed("In other readings", list(v.readings)),
         _listed("Equal-rate control", controls(claim, shelf)),
         _runs(v),
@@ -62,6 +66,20 @@ def detail(v: Verdict, shelf: Shelf) -> Html:
         id=anchor(v),
         tabindex="-1",
     )
+
+
+def read_as(v: Verdict, shelf: Shelf) -> list[str]:
+    """What its paper leaves open of it: the answer that counts, and what that was chosen by."""
+    return [
+        f"{question.about}: {question.chosen} ({decided(question, v.claim.paper, shelf)})"
+        for question in asked_of(v.claim)
+    ]
+
+
+def _seeds(v: Verdict) -> str:
+    if v.verdict not in MEASURED or not v.values:
+        return ""
+    return f"{v.seeds} of {len(judged_seeds(cell_of(v.claim)))} fixed beforehand"
 
 
 def _interval(v: Verdict) -> str:

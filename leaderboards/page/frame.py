@@ -14,7 +14,7 @@ from leaderboards.verdict import VERDICTS, Verdict
 def page(title: str, content: object, current: str) -> str:
     """A whole document; everything it needs lies beside it."""
     names = [("index.html", "Overview"), *((f"{p.key}.html", p.name) for p in papers().values())]
-    names += [("claims.html", "All claims"), ("audit.html", "Audit")]
+    names += [("claims.html", "All claims"), ("readings.html", "Readings"), ("audit.html", "Audit")]
     links = [
         el("li", el("a", name, href=href, aria_current="page" if href == current else None)) for href, name in names
     ]

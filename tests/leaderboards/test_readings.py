@@ -92,7 +92,7 @@ def test_a_contradiction_needs_every_reading_to_have_been_run(question):
     off = [runs(rate, 0.80, CHOOSING) for rate in (0.01, 0.1)]
     mine = runs(0.03, 0.80, range(3)) + rival
     assert judged(mine + off[0]).verdict == "not confirmed"
-    assert "eta_s=0.1: not run" in judged(mine + off[0]).readings
+    assert "not run: eta_s=0.1" in judged(mine + off[0]).readings
     assert judged(mine + off[0] + off[1]).verdict == "contradicted"
 
 
