@@ -17,7 +17,7 @@ from sweeps.readings import CHOOSING
 
 NAMES = {
     *(f"fedlga/{name}" for name in ("table4", "table5", "table6", "fig2", "fig6", "fig7", "fig8", "fig9", "fig10")),
-    *("fedlga/variations", "fedlga/readings", "fed2a/table4", "fed2a/distances"),
+    *("fedlga/variations", "fedlga/readings", "fedlga/calibration", "fed2a/table4", "fed2a/distances"),
     *(f"fedlc/{name}" for name in ("degrees", "levels", "devices", "traffic", "loss", "budgets", "equal_rate")),
     *(f"fedagg/{name}" for name in ("table3", "table5", "table6", "fig12", "equal_rate", "readings", "calibration")),
 }
