@@ -92,14 +92,15 @@ def test_committed_results_have_the_names_that_their_commands_get_today():
 
 def test_a_key_that_comes_later_changes_no_name_unless_it_is_set(finished, tmp_path, monkeypatch):
     [(kept, _)] = add([finished(*TABLE_V)], tmp_path / "results")
+    number = versions.FORMAT + 1
     later = (
-        Added(5, "devices.jitter", 0.0),
-        Added(5, "server.rule", None),
-        Added(5, "privacy.name", "none"),
-        Renamed(5, "weighting", "uniform", "equal"),
+        Added(number, "devices.jitter", 0.0),
+        Added(number, "server.rule", None),
+        Added(number, "privacy.name", "none"),
+        Renamed(number, "weighting", "uniform", "equal"),
     )
     monkeypatch.setattr(versions, "CONFIG", (*versions.CONFIG, *later))
-    monkeypatch.setattr(versions, "FORMAT", 5)
+    monkeypatch.setattr(versions, "FORMAT", number)
     [read] = results.load(tmp_path / "results")
     assert read.config["devices"]["jitter"] == 0.0 and read.config["weighting"] == "equal"
     assert results.name_of(read.config) == read.name == kept.name

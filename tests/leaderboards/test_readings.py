@@ -9,7 +9,7 @@ from dataclasses import replace
 import made
 import pytest
 
-from leaderboards import choose, results
+from leaderboards import choose, results, seeds
 from leaderboards.ledger import load
 from leaderboards.measure import Shelf
 from leaderboards.papers import papers
@@ -25,7 +25,8 @@ CLAIM = "fedagg/table-v/fedyogi/mnist/model=linear+dist=iid+participation=20/fin
 
 @pytest.fixture
 def question(monkeypatch):
-    """The server's rate is open, and nothing else; which value counts is decided."""
+    """The server's rate is open, and nothing else; which value counts is decided, and three seeds are asked for."""
+    monkeypatch.setattr(seeds, "planned", dict)
     only = replace(fedagg.SERVER_RATE, chosen="eta_s=0.03", sweep="fedagg/readings")
     monkeypatch.setattr(readings, "questions", lambda paper: (only,) if paper == "fedagg" else ())
     readings.open_for.cache_clear()
