@@ -31,8 +31,8 @@ class FedAgg(Algorithm):
     broadcast: ClassVar[tuple[str, ...]] = ("w", "phi1", "phi2", "known")
     plain_sgd = True
     alpha: float = field(default=0.1, metadata={"above": 0, "max": 1})
-    mean_field: str = "history"
-    phi1: str = "sum"
+    mean_field: str = "fixed_point"
+    phi1: str = "mean"
     feedback: bool = True
     update: str = "own"
     eta_min: float | None = field(default=1e-4, metadata={"above": 0, "below": 1})

@@ -26,6 +26,7 @@ CONSISTENT, INCONSISTENT = "consistent", "inconsistent"
 NOT_RUN, CANNOT = "not run", "cannot run here"
 MEASURED = (REPRODUCED, DIRECTION, CONTRADICTED, NOT_CONFIRMED, CALIBRATED)
 VERDICTS = (EXACT, *MEASURED, CONSISTENT, INCONSISTENT, NOT_RUN, CANNOT)
+NAMED = 8  # readings that were not run, in one line
 YARDSTICK = "seconds of the paper's machine; the others of its column are measured as ratios to it"
 UNCALIBRATED = "virtual seconds are not calibrated, and the paper prints no seconds of FedAvg for this setting"
 
@@ -208,7 +209,7 @@ def _elsewhere(claim: Claim, shelf: Shelf) -> tuple[bool, tuple[str, ...]]:
         outcome = "agrees" if found.decides and found.agreement.agrees else found.agreement.why or "differs"
         words.append(f"{names}: {text}, {outcome}{f' ({found.also})' if found.also else ''}")
     if not_run:
-        words.append(f"not run: {'; '.join(not_run)}")
+        words.append(f"not run: {'; '.join(not_run) if len(not_run) <= NAMED else f'{len(not_run)} others'}")
     return none_agrees, tuple(words)
 
 

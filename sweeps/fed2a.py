@@ -1,16 +1,137 @@
-"""Fed2A, Electronics 2022, 11, 1393: Table 4 with Figures 5 to 7, and the three distances of Eqs. 7 to 9."""
+"""Fed2A, Electronics 2022, 11, 1393: Table 4 with Figures 5 to 7, the distances of Eqs. 7 to 9, what it leaves open."""
 
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 
 from sweeps.plan import PlannedRun, Sweep, cells
+from sweeps.readings import CHOOSING, Open, Reading, asked_one_by_one, each
 
 R, P = 300, 10  # Sec. 4.1
 DATASETS = ("fmnist", "cifar10", "gtsrb")
 DEPTH = {"fmnist": 7, "cifar10": 8, "gtsrb": 8}  # D of Fed2A itself, Sec. 4.2
 PAPER = f"R={R}"
 table = partial(cells, "fed2a")
+
+SCRIPTS = "the first author's later scripts (AiFed)"
+WAITS = {
+    "null": ("asynchronous", 'l. 167: "continuously receive", then "a certain number of updates are received".'),
+    "sync": ("synchronous", 'l. 300: FedAvg "selects a fraction of clients as participants in a global round".'),
+}
+AVERAGES = {
+    "arrived": ("those who arrived", 'l. 130: K, "the total local models received in a global round".'),
+    "cached": ("every device's last model", f"Ours: {SCRIPTS}; without it PLU(300, 10, 9) would not equal FedAvg."),
+}
+PERIOD = {
+    "download": ("the round of its download", "l. 141: a device knows the round t_k whose model it received."),
+    "upload": ("the round of its upload", 'l. 249: "Deep layers are uploaded in the last D rounds".'),
+}
+KEPT = {
+    "replaced": ("replaced by the next download", 'l. 167: "the updated global model is broadcasted to the clients".'),
+    "kept": ("kept", 'l. 182: deep layers "extract ad hoc features closely related to specific data distribution".'),
+}
+DATED = {
+    "download": ("", "l. 141: w_{t_k} is received in round t_k."),
+    "upload": (", dated by its upload", "Alg. 1, l. 3: t_k is taken after training."),
+}
+
+
+def server(about: str, *methods: str, dated: bool) -> Open:
+    """Only stored models have two dates."""
+    ways = [(how, "download") for how in AVERAGES] + [("cached", "upload")] * dated
+    return Open(
+        about=about,
+        methods=methods,
+        datasets=("*",),
+        readings=tuple(
+            Reading(
+                f"{WAITS[schedule][0]}, {AVERAGES[how][0]}{DATED[date][0]}",
+                f"schedule={schedule} aggregation={how}" + f" algo.t_k={date}" * dated,
+                " ".join([WAITS[schedule][1], AVERAGES[how][1], *[DATED[date][1]] * dated]),
+                "Table 4 compares with FedAvg by rounds, as if all had the same server.",
+            )
+            for schedule, (how, date) in product(WAITS, ways)
+        ),
+        chosen="asynchronous, those who arrived",
+    )
+
+
+SERVER = server("the server of PLU and RCE: whom it waits for, what it averages", "rce", "plu(*", dated=False)
+DATED_SERVER = server(
+    "the server of Fed2A and TVW: whom it waits for, what it averages, t_k", "fed2a", "tvw-*", dated=True
+)
+BASELINE_SERVER = Open(
+    about="what the server of FedAvg and FedProx averages",
+    methods=("fedavg", "fedprox"),
+    datasets=("*",),
+    readings=tuple(
+        Reading(name, f"aggregation={aggregation}", source, "Each is how somebody runs it.")
+        for aggregation, (name, source) in AVERAGES.items()
+    ),
+    chosen="those who arrived",
+)
+UPLOADS = Open(
+    about="PLU: which round a device counts by, and what becomes of the deep layers that it did not upload",
+    methods=("fed2a", "plu(*"),
+    datasets=("*",),
+    readings=tuple(
+        Reading(
+            f"{PERIOD[plu][0]}, {KEPT[unsent][0]}",
+            f"algo.plu={plu} algo.unsent={unsent}",
+            f"{PERIOD[plu][1]} {KEPT[unsent][1]}",
+            "The paper has one round at a time, an asynchronous device several.",
+        )
+        for plu, unsent in product(PERIOD, KEPT)
+    ),
+    chosen="the round of its download, replaced by the next download",
+)
+EPOCHS = Open(
+    about="the local epochs",
+    methods=("*",),
+    datasets=("*",),
+    readings=(
+        Reading("two epochs", "epochs=2", "Ours: none are given.", f"As in {SCRIPTS}."),
+        Reading("one epoch", "epochs=1", "Ours: none are given.", "The least work a round."),
+        Reading("five epochs", "epochs=5", "Ours: none are given.", "As in FedAvg's paper."),
+    ),
+    chosen="two epochs",
+)
+
+
+def at_work(about: str, words: str, *methods: str) -> Open:
+    sizes = {6: f"A fifth of 30, as in {SCRIPTS}.", 3: "A tenth, as in FedAvg's paper.", 15: "Half of the devices."}
+    return Open(
+        about=about,
+        methods=methods,
+        datasets=("*",),
+        readings=tuple(
+            Reading(f"K = {k}", words.format(k=k), 'l. 300: "a fraction of clients"; none is given.', why)
+            for k, why in sizes.items()
+        ),
+        chosen="K = 6",
+    )
+
+
+COHORT = at_work("how many take part in a synchronous round", "cohort={k}", "fedavg", "fedprox")
+BUFFER = at_work(
+    "how many arrivals are a round",
+    "cohort={k} arrivals_per_round={k}",
+    *("fedasync", "fed2a", "rce", "plu(*", "tvw-*"),
+)
+MIXING = Open(
+    about="FedAsync's alpha",
+    methods=("fedasync",),
+    datasets=("*",),
+    readings=(
+        Reading(
+            "alpha = 0.6", "algo.alpha=0.6", 'l. 302: "a mixed hyperparameter alpha", no value.', "FedAsync's own."
+        ),
+        Reading("alpha = 1", "algo.alpha=1", 'l. 302: "a mixed hyperparameter alpha", no value.', f"As in {SCRIPTS}."),
+    ),
+    chosen="alpha = 0.6",
+)
+OPEN = (SERVER, DATED_SERVER, BASELINE_SERVER, UPLOADS, EPOCHS, COHORT, BUFFER, MIXING)
 
 # Each strategy alone: D = P sends everything, tvw=none weighs by the number of samples.
 BASELINES = {
@@ -29,23 +150,19 @@ def whole(dataset: str) -> dict[str, str]:
 
 
 def rows(dataset: str) -> tuple[PlannedRun, ...]:
-    """Table 4's column of one data set, then our two other readings of it."""
+    """Table 4's column of one data set, then without test images."""
     fed2a = whole(dataset)
-    stored = {name: words for name, words in BASELINES.items() if name != "fedasync"}  # it has no buffer to store for
     return (
         table((dataset,), {PAPER: ""}, BASELINES | PLU | TVW)
         + table((dataset,), {PAPER: "algo.stimuli=test"}, RCE | fed2a)
         + table((dataset,), {f"{PAPER};stimuli=train": "algo.stimuli=train"}, RCE | fed2a)
-        + table((dataset,), {f"{PAPER};cached": "aggregation=cached"}, stored | PLU | TVW)
-        + table((dataset,), {f"{PAPER};cached": "aggregation=cached algo.stimuli=test"}, RCE | fed2a)
     )
 
 
 table4 = Sweep(
     name="fed2a/table4",
     source="Table 4, Secs. 4.2-4.4, with the curves of Figures 5 and 6 and the costs of Figure 7: baselines, PLU(300, "
-    "10, D), TVW, RCE, Fed2A. Ours: D = 10, stimuli from the training set (the paper's are test images), and `cached`, "
-    "the mean over all clients' last models as in the author's later scripts",
+    "10, D), TVW, RCE, Fed2A. Ours: D = 10, and stimuli from the training set (the paper's are test images)",
     covers=("Table 4", "Fig. 7 caption", "Sec. 1", "Sec. 4.2", "Sec. 4.3", "Sec. 4.4"),
     runs=tuple(run for dataset in DATASETS for run in rows(dataset)),
 )
@@ -69,4 +186,22 @@ distances = Sweep(
     ),
 )
 
-SWEEPS = (table4, distances)
+KINDS = {*BASELINES, f"plu({R},{P},8)", "tvw-inv", "rce", "fed2a"}  # one of each
+PRINTED = tuple(run for run in table4.runs if run.setting == PAPER and run.method in KINDS)
+readings = Sweep(
+    name="fed2a/readings",
+    source="What the paper leaves open of a method, one question at a time, on calibration seeds: whom the server waits"
+    " for and what it averages, PLU's rounds, t_k, FedAsync's alpha; the baselines and one strategy of each kind",
+    covers=("Table 4",),
+    runs=asked_one_by_one(PRINTED, SERVER, DATED_SERVER, BASELINE_SERVER, UPLOADS, MIXING),
+    seeds=CHOOSING,
+)
+calibration = Sweep(
+    name="fed2a/calibration",
+    source="What the paper leaves open of every run, on calibration seeds, by FedAvg alone: the local epochs and K",
+    covers=("Table 4",),
+    runs=each((run for run in PRINTED if run.method == "fedavg"), EPOCHS, COHORT),
+    seeds=CHOOSING,
+)
+
+SWEEPS = (table4, distances, readings, calibration)

@@ -3,12 +3,116 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import product
 
 from sweeps.plan import PlannedRun, Sweep, cells, same
+from sweeps.readings import CHOOSING, Open, Reading, asked_one_by_one, each
 
 DATASETS = {"cifar10": "dataset=cifar10", "emnist_byclass": "dataset=emnist", "image100": "dataset=image100"}
 CIFAR = {"cifar10": DATASETS["cifar10"]}
 table = partial(cells, "fedlc")
+
+OWN = ("fedlc", "sc_fedlc", "fedlc_t")
+STEP = 'l. 54: "we define a local epoch as a gradient descent step on the local loss function".'
+
+
+def dispatch(*datasets: str, batch: int) -> Open:
+    """What a device trains; a batch of 10^6 is all that it has."""
+    ways = (
+        (
+            "a pass",
+            "epoch",
+            batch,
+            "l. 104: multiple local iterations may be performed at each epoch.",
+            "Else few move.",
+        ),
+        ("a mini-batch", "step", batch, f"{STEP} Table 3 has a batch size.", "One step, as defined."),
+        ("a full gradient", "step", 1_000_000, f"{STEP} Eq. (3), l. 79: of F_i, not of a batch.", "To the letter."),
+    )
+    return Open(
+        about="what a dispatch trains",
+        methods=("*",),
+        datasets=datasets,
+        readings=tuple(
+            Reading(name, f"local_unit={unit} epochs=1 batch_size={size}", source, why)
+            for name, unit, size, source, why in ways
+        ),
+        chosen="a pass",
+    )
+
+
+DISPATCH = dispatch("cifar10", "emnist_byclass", batch=64)
+RATE_OF = Open(
+    about="Theorem 1's rate: clamped or not, and of what",
+    methods=OWN,
+    datasets=("*",),
+    readings=tuple(
+        Reading(
+            f"{name}, {of[0]}",
+            f"{bounds} algo.eta_of={key}",
+            f"{source} {of[1]}",
+            "It may be ten times the rivals' rate and more.",
+        )
+        for (name, bounds, source), (key, of) in product(
+            (
+                ("clamped", "algo.eta_min=0.1 algo.eta_max=10", "Ours: to a tenth and ten times Table 3's rate."),
+                (
+                    "as it comes",
+                    "algo.eta_min=null algo.eta_max=null",
+                    "Alg. 1, l. 17 (l. 345): eta = eps D / (d beta xi).",
+                ),
+            ),
+            {
+                "step": ("of each step", "Eq. (3), l. 79: the rate of a step."),
+                "dispatch": ("of a dispatch", "Eq. (4), l. 85: the rate of all that is uploaded."),
+            }.items(),
+        )
+    ),
+    chosen="clamped, of each step",
+)
+LOCALCOL = Open(
+    about="whom LOCALCOL chooses",
+    methods=OWN,
+    datasets=("*",),
+    readings=(
+        Reading(
+            "the listing's k, by index",
+            "algo.localcol_k=listing algo.localcol_order=index",
+            "Alg. 1, l. 24-37: k grows after a device is taken; devices in turn.",
+            "Somebody is chosen.",
+        ),
+        Reading(
+            "the listing's k, fast links first",
+            "algo.localcol_k=listing algo.localcol_order=links",
+            'l. 456: devices with gamma > 1 "are encouraged to collaborate".',
+            "It saves traffic.",
+        ),
+        Reading(
+            "Eq. (40)'s k",
+            "algo.localcol_k=eq40 algo.localcol_order=index",
+            "l. 306: k = |R| + 1.",
+            "To the letter; then nobody is ever chosen.",
+        ),
+    ),
+    chosen="the listing's k, by index",
+)
+LIMITS = (1, 3, 5, 10, 19)
+BUDGET = Open(
+    about="the budgets C_i/c and B_j/b",
+    methods=OWN,
+    datasets=("*",),
+    readings=tuple(
+        Reading(
+            f"{n} each",
+            f"algo.compute_budget={n} algo.link_budget={n}",
+            "Ours: none is given.",
+            "From one neighbour to all 19.",
+        )
+        for n in LIMITS
+    ),
+    chosen="5 each",
+)
+OPEN = (DISPATCH, dispatch("image100", batch=32), RATE_OF, LOCALCOL, BUDGET)
 
 # Sec. 5.1.3
 RIVALS = {"fedavg": "algo=fedavg", "ce_afl": "algo=ce_afl algo.alpha=0.5", "afo": "algo=afo algo.alpha=0.6"}
@@ -101,7 +205,6 @@ loss = Sweep(
     runs=lossy + at(lossy, "cifar10", DROP, "t=1700s"),
 )
 
-LIMITS = (1, 3, 5, 10, 19)
 budgets = Sweep(
     name="fedlc/budgets",
     source="Alg. 1 (LOCALCOL): the budgets C_i/c and B_j/b have no values in the paper; ours, up to N - 1 = 19",
@@ -125,4 +228,29 @@ equal_rate = Sweep(
     + table(CIFAR, {"rate x1": f"lr={RATE}"}, OURS),
 )
 
-SWEEPS = (degrees, levels, devices, traffic, loss, budgets, equal_rate)
+FIRST = tuple(run for run in curves if run.dataset == "cifar10" and run.setting in list(SIMULATED)[::3])
+readings = Sweep(
+    name="fedlc/readings",
+    source="What the paper leaves open of its methods, on calibration seeds, CIFAR-10, degree-1 and degree-4: Theorem "
+    "1's rate in all that a dispatch may train, whom LOCALCOL chooses, the budgets",
+    goal="best_accuracy",
+    covers=("Sec. 5.2.1", "Sec. 5.2.2", "Sec. 5.2.3"),
+    runs=tuple(
+        dict.fromkeys(
+            each((run for run in FIRST if run.method in OWN), DISPATCH, RATE_OF)
+            + asked_one_by_one(FIRST, LOCALCOL, BUDGET)
+        )
+    ),
+    seeds=CHOOSING,
+)
+calibration = Sweep(
+    name="fedlc/calibration",
+    source="What the paper leaves open of every run, on calibration seeds, by FedAvg alone, CIFAR-10: what a dispatch "
+    "trains",
+    goal="best_accuracy",
+    covers=("Sec. 5.2.1", "Sec. 5.2.2", "Sec. 5.2.3"),
+    runs=each((run for run in FIRST if run.method == "fedavg"), DISPATCH),
+    seeds=CHOOSING,
+)
+
+SWEEPS = (degrees, levels, devices, traffic, loss, budgets, equal_rate, readings, calibration)

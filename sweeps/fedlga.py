@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from sweeps.plan import Sweep, cells, grid, same
-from sweeps.readings import CHOOSING, Open, Reading, each
+from sweeps.readings import CHOOSING, Open, Reading, asked_one_by_one, each
 
 IMAGES = ("fmnist", "cifar10", "cifar100")
 CIFAR = ("cifar10", "cifar100")
@@ -235,11 +235,7 @@ readings = Rounds(
     source="What the paper leaves open of a method, in every reading, on calibration seeds, FMNIST: FedLGA's "
     "approximation, and each other method's value of Table IV",
     covers=("Table V", "Table VI"),
-    runs=tuple(
-        run
-        for question in (FEDLGA, *TUNED.values())
-        for run in each((run for run in FMNIST if question.covers(run.method, run.dataset)), question)
-    ),
+    runs=asked_one_by_one(FMNIST, FEDLGA, *TUNED.values()),
     seeds=CHOOSING,
 )
 calibration = Rounds(

@@ -95,9 +95,28 @@ def answered(paper: str, run: PlannedRun) -> Answers | None:
 
 
 def each(runs: Iterable[PlannedRun], *about: Open) -> tuple[PlannedRun, ...]:
-    """The runs in every reading of these questions, crossed where several concern a method."""
+    """The runs in every reading of these questions, crossed where several concern a method, without repetition."""
+    found: dict[PlannedRun, None] = {}
+    for run in runs:
+        asked = [question for question in about if question.covers(run.method, run.dataset)]
+        for readings in product(*(question.readings for question in asked)):
+            words = [
+                word
+                for question, reading in zip(asked, readings, strict=True)
+                if question.reading(run.overrides) != reading.name  # a run that sets none of its keys answers as chosen
+                for word in reading.words
+            ]
+            found[replace(run, overrides=merged(run.overrides, *words))] = None
+    return tuple(found)
+
+
+def asked_one_by_one(runs: Iterable[PlannedRun], *about: Open) -> tuple[PlannedRun, ...]:
+    """The runs in every reading of one question after the other, of the methods that it concerns."""
+    runs = tuple(runs)
     return tuple(
-        replace(run, overrides=merged(run.overrides, *(word for reading in readings for word in reading.words)))
-        for run in runs
-        for readings in product(*(question.readings for question in about if question.covers(run.method, run.dataset)))
+        dict.fromkeys(
+            run
+            for question in about
+            for run in each((run for run in runs if question.covers(run.method, run.dataset)), question)
+        )
     )

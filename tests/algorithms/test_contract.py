@@ -217,6 +217,7 @@ def test_the_seed_decides_the_result(parts, name):
 def test_cohorts_stragglers_and_their_times_do_not_depend_on_the_method(parts, name):
     def ended(name, *overrides):
         loop, found = parts(name, "schedule=sync", *SETTINGS["stragglers"], *overrides).loop, []
+        watch(loop, repeat_round=lambda repeat_round, *arguments: False)
         while not loop.finished:
             loop.advance()
             found += loop.ended

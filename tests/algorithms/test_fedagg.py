@@ -28,7 +28,7 @@ def run(rounds=2, **keys):
 
 
 def test_round_zero_is_not_clamped_even_where_its_rate_is_a_bound():
-    assert run(1, **{"algo.eta_max": 0.1}).rows[0]["clamps"] == 0  # lr is 0.1
+    assert run(1, **{"algo.eta_max": 0.1, "algo.mean_field": "history"}).rows[0]["clamps"] == 0  # lr is 0.1
 
 
 def test_fixed_point_stops_at_the_cap():
@@ -43,7 +43,7 @@ def parts(*overrides):
 
 def test_phi1_is_the_mean_of_the_sum_of_an_epochs_gradients():
     """By plain SGD all devices move by lr times it, however many steps they make: w_l - w_{l+1} = lr phi1_l."""
-    loop = parts("batch_size=20", "lr=0.05").loop
+    loop = parts("batch_size=20", "lr=0.05", "algo.phi1=sum").loop
     for version in range(3):
         trace = loop.fed.trace(version)
         torch.testing.assert_close((trace.w[:-1] - trace.w[1:]) / 0.05, trace.gradient, rtol=1e-3, atol=1e-4)

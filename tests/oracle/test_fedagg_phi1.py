@@ -109,6 +109,12 @@ def test_every_reading_with_epochs_of_many_steps(
         agree(trace.server["phi2"], phi[1])
 
 
+def test_the_defaults_are_the_reading_that_counts() -> None:
+    p = problem(273)
+    w, _ = derive(p, weighting="size", mean_field="fixed_point", phi1="mean", update="own", feedback=True, clamp=CLAMP)
+    agree(run(p, clamp=CLAMP).w, w)
+
+
 READING = {"mean_field": "history", "phi1": "mean", "feedback": False, "update": "own", "clamp": CLAMP}
 
 

@@ -72,7 +72,10 @@ def test_outside_of_its_limit_it_is_not(algo: str) -> None:
 @pytest.mark.parametrize("weighting", ["size", "uniform"])
 @pytest.mark.parametrize(
     ("algo", "fields"),
-    [("scaffold", {}), ("fedagg", {}), ("fedagg", {"update": "aggregated"}), ("fedagg", {"eta_max": 0.01})],
+    [
+        ("scaffold", {}),
+        *(("fedagg", {"mean_field": "history", **more}) for more in ({}, {"update": "aggregated"}, {"eta_max": 0.01})),
+    ],
     ids=str,
 )
 def test_what_a_method_has_yet_to_learn_makes_its_first_round_fedavgs(

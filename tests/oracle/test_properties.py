@@ -36,7 +36,7 @@ FIELDS: dict[str, dict[str, float]] = {
     "fedyogi": {"eta_s": 0.2, "tau": 0.1},
     "fedadagrad": {"eta_s": 0.2, "tau": 0.1},
     "fedlga": {"scale": -0.1},
-    "fedagg": {"alpha": 0.3, "eta_min": 0.01, "eta_max": 0.5},
+    "fedagg": {"alpha": 0.3, "eta_min": 0.01, "eta_max": 0.5, "epsilon": 1e-300},  # ten passes, always
 }
 UNITS: dict[str, tuple[int, int]] = {
     "mu": (0, 1),

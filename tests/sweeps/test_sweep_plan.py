@@ -17,9 +17,10 @@ from sweeps.readings import CHOOSING
 
 NAMES = {
     *(f"fedlga/{name}" for name in ("table4", "table5", "table6", "fig2", "fig6", "fig7", "fig8", "fig9", "fig10")),
-    *("fedlga/variations", "fedlga/readings", "fedlga/calibration", "fed2a/table4", "fed2a/distances"),
+    *("fedlga/variations", "fed2a/table4", "fed2a/distances"),
     *(f"fedlc/{name}" for name in ("degrees", "levels", "devices", "traffic", "loss", "budgets", "equal_rate")),
-    *(f"fedagg/{name}" for name in ("table3", "table5", "table6", "fig12", "equal_rate", "readings", "calibration")),
+    *(f"fedagg/{name}" for name in ("table3", "table5", "table6", "fig2", "fig12", "alg1", "t500", "equal_rate")),
+    *(f"{paper}/{name}" for paper in ("fedlga", "fed2a", "fedlc", "fedagg") for name in ("readings", "calibration")),
 }
 FOUR = {name.partition("/")[0] for name in NAMES}
 COMPARED = (" vs ", "best method")  # claims about two runs or more: the ledger takes them from the runs of each
