@@ -24,7 +24,7 @@ AVERAGES = {
     "cached": ("every device's last model", f"Ours: {SCRIPTS}; without it PLU(300, 10, 9) would not equal FedAvg."),
 }
 PERIOD = {
-    "download": ("the round of its download", "l. 141: a device knows the round t_k whose model it received."),
+    "download": ("the round of its download", "l. 143: a device knows the round t_k whose model it received."),
     "upload": ("the round of its upload", 'l. 249: "Deep layers are uploaded in the last D rounds".'),
 }
 KEPT = {
@@ -32,7 +32,7 @@ KEPT = {
     "kept": ("kept", 'l. 182: deep layers "extract ad hoc features closely related to specific data distribution".'),
 }
 DATED = {
-    "download": ("", "l. 141: w_{t_k} is received in round t_k."),
+    "download": ("", "l. 143: w_{t_k} is received in round t_k."),
     "upload": (", dated by its upload", "Alg. 1, l. 3: t_k is taken after training."),
 }
 
