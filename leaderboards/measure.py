@@ -13,10 +13,8 @@ from leaderboards.ledger import Claim
 from leaderboards.plans import Cell, cell_of, places
 from leaderboards.reading import accuracy_by, higher, raw
 from leaderboards.results import CommittedRun, Planned
-from leaderboards.seeds import judged_seeds
+from leaderboards.seeds import WALL_CLOCK, judged_seeds
 from sweeps.readings import CALIBRATION, Answers, Open, answered, open_for
-
-WALL_CLOCK = ("seconds_per_round", "seconds_to_target")
 
 
 @dataclass(frozen=True)
@@ -90,12 +88,13 @@ class View:
 
     shelf: Shelf
     asked: Mapping[Open, str] = field(default_factory=dict)  # question -> the reading that takes the chosen one's place
-    seeds: Callable[[Cell, int], bool] = lambda cell, seed: seed in judged_seeds(cell)
+    seeds: Callable[[Cell, str, int], bool] = lambda cell, metric, seed: seed in judged_seeds(cell, metric)
 
     def point(self, wanted: Cell, where: str, metric: str) -> Point | None:
         asked = open_for(wanted.paper, wanted.method, wanted.dataset)
         answers = tuple(self.asked.get(question, question.chosen) for question in asked)
-        kept = {s: one for s, one in self.shelf.read(wanted, where, answers).items() if self.seeds(wanted, s)}
+        found = self.shelf.read(wanted, where, answers)
+        kept = {seed: one for seed, one in found.items() if self.seeds(wanted, metric, seed)}
         if metric in WALL_CLOCK:
             kept = {seed: one for seed, one in kept.items() if one.run.is_idle}
         return Point(wanted.method, dict(sorted(kept.items()))) if kept else None
@@ -106,12 +105,12 @@ def judged(shelf: Shelf) -> View:
 
 
 def calibration(shelf: Shelf, asked: Mapping[Open, str] | None = None) -> View:
-    return View(shelf, asked or {}, lambda cell, seed: seed >= CALIBRATION)
+    return View(shelf, asked or {}, lambda cell, metric, seed: seed >= CALIBRATION)
 
 
 def anyhow(shelf: Shelf, asked: Mapping[Open, str]) -> View:
     """By all seeds there are."""
-    return View(shelf, asked, lambda cell, seed: True)
+    return View(shelf, asked, lambda cell, metric, seed: True)
 
 
 def measure(claim: Claim, view: View, metric: str | None = None) -> Measured | None:

@@ -155,7 +155,8 @@ def decide(agreement: Agreement, printed: str | None, ours: str, *, decides: boo
 
 
 def _measured(claim: Claim, found: Looked, shelf: Shelf, ordering: Ordering, arithmetic: Verdict | None) -> Verdict:
-    planned, values = min(len(judged_seeds(cell)) for cell in _cells(claim)), found.measured.values
+    planned = min(len(judged_seeds(cell, claim.metric)) for cell in _cells(claim))
+    values = found.measured.values
     agreement, missing = found.agreement, ""
     if len(values) < planned:
         agreement, missing = Agreement(), f"{len(values)} of the {planned} seeds fixed beforehand"

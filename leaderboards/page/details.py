@@ -79,7 +79,7 @@ def read_as(v: Verdict, shelf: Shelf) -> list[str]:
 def _seeds(v: Verdict) -> str:
     if v.verdict not in MEASURED or not v.values:
         return ""
-    return f"{v.seeds} of {len(judged_seeds(cell_of(v.claim)))} fixed beforehand"
+    return f"{v.seeds} of {len(judged_seeds(cell_of(v.claim), v.claim.metric))} fixed beforehand"
 
 
 def _interval(v: Verdict) -> str:

@@ -6,8 +6,8 @@ import made
 import pytest
 from scipy.stats import t as student
 
-from leaderboards import need, seeds
-from leaderboards.measure import Shelf
+from leaderboards import need, plans, seeds
+from leaderboards.measure import Shelf, judged
 from leaderboards.papers import LedgerError
 from sweeps import readings
 from sweeps.readings import CHOOSING
@@ -91,3 +91,12 @@ def test_what_is_fixed_is_written_once_and_what_is_missing_has_a_command(monkeyp
         seeds.planned.cache_clear()
     assert f"seed={','.join(map(str, range(14)))}" in text
     assert "python -m sweeps fedlga/table" in text and "method=fedavg dataset=fmnist" in text
+
+
+def test_seconds_have_three_seeds_whatever_the_cell_needs(monkeypatch):
+    wanted = plans.cell("fedlga", "fedprox", "fmnist", "rho=0.5;tau_max=E-1;E=5")
+    monkeypatch.setattr(seeds, "planned", lambda: {wanted: 20})
+    assert seeds.judged_seeds(wanted) == seeds.judged_seeds(wanted, "rounds_to_target") == range(20)
+    assert seeds.judged_seeds(wanted, "seconds_per_round") == range(3)
+    view = judged(Shelf([]))
+    assert [seed for seed in range(25) if view.seeds(wanted, "seconds_to_target", seed)] == [0, 1, 2]
