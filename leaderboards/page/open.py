@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from leaderboards.choose import decided, score
 from leaderboards.measure import Shelf
@@ -28,7 +29,7 @@ def readings_page(shelf: Shelf) -> str:
 
 def _question(question: Open, paper: str, shelf: Shelf) -> Html:
     by_reading, _ = score(question, paper, shelf)
-    concerns = f"{', '.join(question.methods)} on {', '.join(question.datasets)}".replace("*", "all")
+    concerns = f"{_listed(question.methods, 'all methods')} on {_listed(question.datasets, 'all data sets')}"
     rows = [
         el(
             "tr",
@@ -48,6 +49,11 @@ def _question(question: Open, paper: str, shelf: Shelf) -> Html:
         el("p", decided(question, paper, shelf), class_="quiet"),
         scroll(table, question.about),
     )
+
+
+def _listed(patterns: Sequence[str], everything: str) -> str:
+    names = (everything if pattern == "*" else pattern.replace("(*", "(...)") for pattern in patterns)
+    return ", ".join(names)
 
 
 def _margins(off: float) -> Html:

@@ -19,7 +19,7 @@ TABLE_3 = {"fmnist": (206_592, 3_413_770), "cifar10": (829_184, 9_574_154), "gts
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 REQUIRED = os.environ.get("FEDBENCH_CHROMIUM") == "required"
 CLAIM = "c-fedlga/table-vi/fedlga/fmnist/rho=0.5+tau_max=0.8e+e=5/rounds_to_target"
-PAGES = ("index", "fedlga", "fed2a", "fedlc", "fedagg", "claims", "audit")
+PAGES = ("index", "fedlga", "fed2a", "fedlc", "fedagg", "claims", "readings", "audit")
 
 
 @pytest.fixture(scope="module")
