@@ -7,6 +7,7 @@ from itertools import product
 
 from sweeps.plan import PlannedRun, Sweep, cells
 from sweeps.readings import CHOOSING, Open, Reading, asked_one_by_one, each
+from sweeps.scaled import SEED, Scaled
 
 R, P = 300, 10  # Sec. 4.1
 DATASETS = ("fmnist", "cifar10", "gtsrb")
@@ -204,4 +205,41 @@ calibration = Sweep(
     seeds=CHOOSING,
 )
 
-SWEEPS = (table4, distances, readings, calibration)
+SMALL = "dataset.resize=16 model.width=1 model.channels=[8,16] model.hidden=[128,256] rounds=300 eval_every=5"
+
+
+def small(lr: float, overlap: bool = False, normalise: bool = True, **more: float) -> str:
+    keys = {"momentum": 0, "batch_size": 48, "epochs": 2, **more}
+    own = {"lr": lr, "normalise": str(normalise).lower(), "partition.overlap": str(overlap).lower(), **keys}
+    return " ".join([SMALL, *(f"{key}={value}" for key, value in own.items())])
+
+
+SCALED = (
+    Scaled(
+        dataset="gtsrb",
+        share=265 / 300,
+        level=85 / 86.30,
+        printed=0.8630,
+        points={
+            "rate 0.05": small(0.05),
+            "rate 0.02": small(0.02),
+            "rate 0.1": small(0.1),
+            "rate 0.05, overlap": small(0.05, overlap=True),
+            "rate 0.02, overlap": small(0.02, overlap=True),
+            "rate 0.05, one epoch": small(0.05, epochs=1),
+            "rate 0.05, batches of 24": small(0.05, batch_size=24),
+            "rate 0.005, momentum": small(0.005, momentum=0.9),
+            "rate 0.05, not normalised": small(0.05, normalise=False),
+        },
+    ),
+)
+scale = Sweep(
+    name="fed2a/scale",
+    source="Ours: what scale=cpu is, one seed of FedAvg alone on held-out training images: 16 pixels, a small network, "
+    "and the rate, overlap, normalisation, momentum, batch size and epochs that the paper does not give",
+    goal="final_accuracy",
+    runs=tuple(run for one in SCALED for run in one.runs("fed2a")),
+    seeds=(SEED,),
+)
+
+SWEEPS = (table4, distances, readings, calibration, scale)

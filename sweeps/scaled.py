@@ -1,0 +1,50 @@
+"""scale=cpu, calibrated: points that FedAvg alone is run at, of which a rule takes one. No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+
+from sweeps.plan import PlannedRun, cells, merged
+from sweeps.readings import CALIBRATION
+
+HELD_OUT = "val_fraction=0.1"  # of the training data: no test image has a part in it
+SEED = CALIBRATION  # of every point
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """What scale=cpu sets on one data set. Every point sets the same keys."""
+
+    dataset: str
+    share: float  # of its rounds, at which the paper's FedAvg reaches the target
+    level: float  # the target, relative to its last accuracy
+    printed: float  # its last accuracy
+    points: Mapping[str, str]  # name -> overrides
+    chosen: str | None = None  # None: nothing has been run to decide it
+
+    @property
+    def words(self) -> str:
+        """Of the point that was taken."""
+        assert self.chosen is not None
+        return self.points[self.chosen]
+
+    def runs(self, paper: str) -> tuple[PlannedRun, ...]:
+        settings = {self.setting(name): f"{words} {HELD_OUT}" for name, words in self.points.items()}
+        found = cells(paper, (self.dataset,), settings, {"fedavg": "algo=fedavg"})
+        return tuple(replace(run, overrides=merged(run.overrides, "scale=cpu")) for run in found)
+
+    def setting(self, name: str) -> str:
+        return f"scale=cpu;{name}"
+
+
+@cache
+def scaled(paper: str) -> tuple[Scaled, ...]:
+    """SCALED in sweeps/<paper>.py."""
+    if find_spec(f"sweeps.{paper}") is None:
+        return ()
+    found: tuple[Scaled, ...] = getattr(import_module(f"sweeps.{paper}"), "SCALED", ())
+    return found
