@@ -38,9 +38,9 @@ class FedLGA(Algorithm):
 
     plain_sgd = True
     eta_g: float = field(default=1.0, metadata={"above": 0})
-    scale: float | str = -0.1
+    scale: float | str = -1.0
     gamma: float = field(default=0.0, metadata={"min": 0, "below": 1})
-    gradient: str = "update"
+    gradient: str = "last"
     product: str = "outer"
     times: str = "once"
 

@@ -116,7 +116,8 @@ def _runs(shelf: Shelf) -> Mapping[Cell, set[int]]:
 
 
 def _command(cell: Cell, lacking: list[int]) -> Iterator[str]:
-    place = next((place for place in places(cell) if place.counts), None)
+    counting = (place for place in places(cell) if place.counts)
+    place = min(counting, key=lambda place: len(place.sweep.grids[place.run.label]), default=None)  # no grid around it
     if lacking and place is not None:
         narrowed = [f"method={cell.method}", f"dataset={place.run.dataset}", f"setting={place.run.setting}"]
         yield "  " + join(
