@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from leaderboards.ledger import SLACK, Claim
+from leaderboards.ledger import SLACK, VERSUS, Claim
 from leaderboards.metrics import Formula
 from leaderboards.papers import special
 
@@ -61,7 +61,7 @@ class Book:
 
 
 def derivation(claim: Claim, book: Book) -> Derivation | None:
-    """How a claim follows from the others; None if it does not, or if it is `never`."""
+    """How a claim follows from the others; None if it does not, or has no number."""
     rules = special(claim.paper).derivations
     find = rules.get(claim.metric) or rules.get(claim.where) or _from_both
     return find(claim, book) if claim.value is not None else None
@@ -69,7 +69,7 @@ def derivation(claim: Claim, book: Book) -> Derivation | None:
 
 def _from_both(claim: Claim, book: Book) -> Derivation | None:
     """A claim of "a vs b" in a place that prints the number of each."""
-    own, versus, base = claim.method.partition(" vs ")
+    own, versus, base = claim.method.partition(VERSUS)
     if not versus or claim.definition.comparison is None:
         return None
     metric, formula = claim.definition.comparison

@@ -1,4 +1,4 @@
-"""The claims of the papers: one CSV per paper in claims/, one row per printed number."""
+"""The claims of the papers: one CSV per paper in claims/, one row per printed number or stated ordering."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from leaderboards.papers import LedgerError, papers, special
 
 SLACK = 1e-9  # of float arithmetic at an exact tie
 NEVER = "never"
+VERSUS = " vs "  # between two methods, or two values of a setting
+SIMILAR = "similar"
+RELATIONS = ("better", "worse", SIMILAR)  # what an ordinal claim says of the first
 COUNTS = ("parameters", "rounds_to_target")  # what is printed of them is not rounded
 MISSABLE = ("rounds_to_target", "seconds_to_target", "virtual_seconds_to_target")
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One printed number: where it stands, what it is about, and its digits."""
+    """One printed number, or the word of a stated ordering: where it stands, what it is about, and its digits."""
 
     id: str
     paper: str
@@ -29,18 +32,18 @@ class Claim:
     dataset: str
     setting: str  # key=value or words, separated by ;
     metric: str
-    printed: str = field(metadata={"column": "value"})  # as in the paper, trailing zeros too, or "never"
+    printed: str = field(metadata={"column": "value"})  # as in the paper, trailing zeros too; a word
     unit: str
 
     @property
     def value(self) -> float | None:
-        """None is never, as in bench.metrics.rounds_to_target."""
-        return None if self.printed == NEVER else float(self.printed)
+        """None is never, as in bench.metrics.rounds_to_target, or an ordering, which has no number."""
+        return None if self.printed in (NEVER, *RELATIONS) else float(self.printed)
 
     @property
     def number(self) -> float:
         if self.value is None:
-            raise ValueError(f"{self.id} is never reached: it has no number")
+            raise ValueError(f"{self.id} is '{self.printed}': it has no number")
         return self.value
 
     @property
@@ -51,6 +54,10 @@ class Claim:
     @property
     def definition(self) -> Metric:
         return special(self.paper).metrics.get(self.metric) or METRICS[self.metric]
+
+    @property
+    def is_ordinal(self) -> bool:
+        return self.definition.ordinal
 
     @property
     def stated(self) -> dict[str, str]:
@@ -128,6 +135,10 @@ def validate(claims: list[Claim]) -> None:
 
 
 def _wrong_number(claim: Claim) -> str | None:
+    if claim.is_ordinal:
+        if VERSUS not in claim.method + claim.setting:
+            return f"needs two methods or settings{VERSUS}each other"
+        return None if claim.printed in RELATIONS else f"is not {', '.join(RELATIONS[:-1])} or {RELATIONS[-1]}"
     if claim.printed == NEVER:
         return None if claim.metric in MISSABLE else f"is not possible for {claim.metric}"
     if not re.fullmatch(r"\d+(\.\d+)?", claim.printed) or not math.isfinite(claim.number):

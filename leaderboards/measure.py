@@ -164,8 +164,10 @@ def paired(
             return math.inf if math.isinf(x) != higher(claim.metric) else -math.inf
         return formula(x, y)
 
-    both = numbers(_of_one_batch(a, b, metric), claim, metric, mine)
-    return both.paired(numbers(b, claim, metric, theirs), compared)
+    first, second = numbers(_of_one_batch(a, b, metric), claim, metric, mine), numbers(b, claim, metric, theirs)
+    if claim.is_ordinal:  # which is ahead was looked at, also where neither reaches the target
+        return SeedNumbers({seed: compared(*pair) for seed, pair in first.common(second).items()})
+    return first.paired(second, compared)
 
 
 def _of_one_batch(a: Point, b: Point, metric: str) -> Point:

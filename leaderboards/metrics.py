@@ -13,6 +13,7 @@ class Metric:
     units: tuple[str, ...]  # in which it is printed; an empty one is a plain number or a fraction
     label: str | None = None  # for people; None: its name
     comparison: tuple[str, Formula] | None = None  # about two runs: the metric that both have, and what is made of it
+    ordinal: bool = False  # claimed is which of the two is ahead, in a word
 
 
 def fewer(new: float, old: float) -> float:
@@ -21,6 +22,10 @@ def fewer(new: float, old: float) -> float:
 
 def more(new: float, old: float) -> float:
     return 100 * (new / old - 1)
+
+
+def points(new: float, old: float) -> float:
+    return 100 * (new - old)
 
 
 def share(new: float, old: float) -> float:
@@ -43,4 +48,8 @@ METRICS = {
     "time_reduction": Metric(("%",), comparison=("virtual_seconds_to_target", fewer)),
     "upload_reduction": Metric(("%",), comparison=("upload_to_target", fewer)),
     "upload_ratio": Metric(("%",), comparison=("upload_to_target", share)),
+    "accuracy_order": Metric(("",), comparison=("final_accuracy", points), ordinal=True),
+    "best_accuracy_order": Metric(("",), comparison=("best_accuracy", points), ordinal=True),
+    "rounds_order": Metric(("",), comparison=("rounds_to_target", more), ordinal=True),
+    "time_order": Metric(("",), comparison=("virtual_seconds_to_target", more), ordinal=True),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from leaderboards.ledger import Claim, load
+from leaderboards.ledger import VERSUS, Claim, load
 from leaderboards.papers import papers, special
 from leaderboards.plans import Cell, canonical, cell_of
 
@@ -19,7 +19,7 @@ def is_own(claim: Claim) -> bool:
 
 def rival(claim: Claim) -> Claim | None:
     """The printed number that a claim's ordering is about; None if the paper prints none."""
-    if " vs " in claim.method or claim.definition.comparison is not None:
+    if VERSUS in claim.method or claim.definition.comparison is not None:
         return None
     names = (FEDAVG,) if is_own(claim) else papers()[claim.paper].own
     found = [other for name in names for other in _siblings(claim, name)]
@@ -100,18 +100,27 @@ def _stated(claim: Claim, key: str) -> float | None:
 
 def compared(claim: Claim) -> tuple[Cell, list[Cell]] | None:
     """The cells of a claim that is a comparison itself: its own, and those it is compared with (the best counts)."""
-    own, versus, other = claim.method.partition(" vs ")
     if (found := special(claim.paper).compared(claim)) is not None:
         return found
-    if not versus or claim.definition.comparison is None:
+    if claim.definition.comparison is None:
         return None
-    return cell_of(claim, own), [cell_of(claim, name) for name in (baselines(claim) if other == BEST else (other,))]
+    own, versus, other = claim.method.partition(VERSUS)
+    if versus:
+        return cell_of(claim, own), [cell_of(claim, name) for name in (baselines(claim) if other == BEST else (other,))]
+    own, versus, other = claim.setting.partition(VERSUS)
+    return (cell_of(claim, setting=own), [cell_of(claim, setting=_changed(own, other))]) if versus else None
+
+
+def _changed(setting: str, part: str) -> str:
+    """With another value of one key."""
+    key = part.partition("=")[0]
+    return ";".join(part if old.partition("=")[0] == key else old for old in setting.split(";"))
 
 
 def baselines(claim: Claim) -> Sequence[str]:
     """What the paper compares its own methods with on this data set."""
     found = [c.method for c in load() if (c.paper, c.dataset) == (claim.paper, claim.dataset) and not is_own(c)]
-    return tuple(dict.fromkeys(name for name in found if name != "-" and " vs " not in name))
+    return tuple(dict.fromkeys(name for name in found if name != "-" and VERSUS not in name))
 
 
 def needs(claim: Claim) -> list[Cell]:
@@ -123,5 +132,5 @@ def needs(claim: Claim) -> list[Cell]:
     if claim.method == "best method":
         return [cell_of(claim, name) for name in special(claim.paper).methods]
     other = yardstick(claim) or rival(claim)
-    own = cell_of(claim, claim.method.partition(" vs ")[0])
+    own = cell_of(claim, claim.method.partition(VERSUS)[0])
     return [own] if other is None or other.id == claim.id else [own, cell_of(other)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.output.seeds import SeedNumbers
+from leaderboards.orderings import differences
 from leaderboards.verdict import EXACT, MEASURED, Verdict, number
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -17,6 +18,8 @@ def measured(v: Verdict) -> str:
     """What we have for it, with its uncertainty; empty if nothing."""
     if v.verdict not in MEASURED or not v.values:
         return number(v.measured) if v.measured is not None and v.verdict == EXACT else ""
+    if v.claim.is_ordinal:
+        return " ".join(filter(None, (v.relation, f"({differences(v.claim, dict(v.values))})")))
     times = TIMES if v.ratio is not None and not v.missed else ""
     return times + SeedNumbers(dict(v.values)).text(f".{_digits(v)}f")
 

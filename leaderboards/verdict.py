@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.metrics import mean_interval
 from bench.output.seeds import SeedNumbers
 from leaderboards import judge, results, rivals
 from leaderboards.arithmetic import Book, derivation
 from leaderboards.judge import BETTER, TIE, WORSE, Agreement, Ordering
-from leaderboards.ledger import SLACK, Claim, load
+from leaderboards.ledger import SLACK, VERSUS, Claim, load
 from leaderboards.measure import Measured, Shelf, View, anyhow, calibration, judged, measure
-from leaderboards.orderings import orderings, relations
+from leaderboards.orderings import differences, in_words, of_comparison, orderings, relations, shown
 from leaderboards.papers import special
 from leaderboards.plans import Cell, cell_of
 from leaderboards.results import CommittedRun
@@ -47,6 +47,7 @@ class Verdict:
     ratio: float | None = None  # the claimed number as a ratio to its yardstick, where that is what is measured
     results: tuple[CommittedRun, ...] = ()
     readings: tuple[str, ...] = ()  # how else it was read, and what came out
+    relation: str = ""  # what comes out for an ordinal claim
 
     @property
     def id(self) -> str:
@@ -54,7 +55,7 @@ class Verdict:
 
     @property
     def claimed(self) -> float | None:
-        """None is never."""
+        """None is never, or an ordering."""
         return self.claim.value
 
     @property
@@ -93,7 +94,7 @@ def verdict(claim: Claim, book: Book, shelf: Shelf, found_orderings: Mapping[str
     exact = special(claim.paper).exact.get(claim.metric)
     if exact is not None and (value := exact(claim)) is not None:
         same = abs(value - claim.number) <= claim.half + SLACK
-        return Verdict(claim, value, EXACT if same else NOT_CONFIRMED, "from our own models")
+        return Verdict(claim, value, EXACT if same else NOT_CONFIRMED, "from our own code")
     arithmetic = _arithmetic(claim, book)
     if rivals.can_run(claim):
         if (found := _look(claim, judged(shelf))) is not None:
@@ -139,6 +140,8 @@ def _look(claim: Claim, view: View) -> Looked | None:
 
 
 def _agreement(claim: Claim, found: Measured, looks: int) -> Agreement:
+    if claim.is_ordinal:
+        return shown(claim, of_comparison(claim, found))
     claimed, half = comparable(claim)
     allowed = judge.margin(claim, claimed) if claimed is not None else 0.0
     return judge.agreement(claimed, list(found.values.values()), half, allowed, last=found.last, looks=looks)
@@ -155,9 +158,8 @@ def decide(agreement: Agreement, printed: str | None, ours: str, *, decides: boo
 
 
 def _measured(claim: Claim, found: Looked, shelf: Shelf, ordering: Ordering, arithmetic: Verdict | None) -> Verdict:
-    planned = min(len(judged_seeds(cell, claim.metric)) for cell in _cells(claim))
-    values = found.measured.values
-    agreement, missing = found.agreement, ""
+    planned, values = seeds_fixed(claim), found.measured.values
+    agreement, missing = shown(claim, ordering) if claim.is_ordinal else found.agreement, ""
     if len(values) < planned:
         agreement, missing = Agreement(), f"{len(values)} of the {planned} seeds fixed beforehand"
     if agreement.agrees and (undecided := [question.about for question in asked_of(claim) if question.sweep is None]):
@@ -168,7 +170,8 @@ def _measured(claim: Claim, found: Looked, shelf: Shelf, ordering: Ordering, ari
     reason = missing or (agreement.why if name in (DIRECTION, NOT_CONFIRMED) and found.decides else "")
     if name == NOT_CONFIRMED and agreement.differs and not none_agrees:
         reason = "another reading agrees, or has not been run at the paper's scale"
-    return _made(claim, found, name, [reason, found.also, words, _of_paper(arithmetic)], elsewhere)
+    made = _made(claim, found, name, [reason, found.also, words, _of_paper(arithmetic)], elsewhere)
+    return replace(made, relation=in_words(ours)) if claim.is_ordinal else made
 
 
 def _made(claim: Claim, found: Looked, name: str, why: Sequence[str], readings: tuple[str, ...]) -> Verdict:
@@ -206,8 +209,11 @@ def _elsewhere(claim: Claim, shelf: Shelf) -> tuple[bool, tuple[str, ...]]:
             not_run.append(names)
             continue
         none_agrees &= found.decides and found.agreement.differs
-        text = SeedNumbers(found.measured.values).text(".4g", half_form=".2g")
-        outcome = "agrees" if found.decides and found.agreement.agrees else found.agreement.why or "differs"
+        values = found.measured.values
+        text = differences(claim, values) if claim.is_ordinal else SeedNumbers(values).text(".4g", half_form=".2g")
+        outcome = found.agreement.why or ("differs" if found.agreement.differs else "agrees")
+        if found.agreement.agrees and not found.decides:
+            outcome = f"agrees at scale={found.measured.scale}"
         words.append(f"{names}: {text}, {outcome}{f' ({found.also})' if found.also else ''}")
     if not_run:
         words.append(f"not run: {'; '.join(not_run) if len(not_run) <= NAMED else f'{len(not_run)} others'}")
@@ -223,7 +229,12 @@ def asked_of(claim: Claim) -> tuple[Open, ...]:
 def _cells(claim: Claim) -> list[Cell]:
     """What a claim's own number is made of."""
     pair = rivals.compared(claim)
-    return [cell_of(claim, claim.method.partition(" vs ")[0])] if pair is None else [pair[0], *pair[1]]
+    return [cell_of(claim, claim.method.partition(VERSUS)[0])] if pair is None else [pair[0], *pair[1]]
+
+
+def seeds_fixed(claim: Claim) -> int:
+    """By how many it is judged."""
+    return min(len(judged_seeds(cell, claim.metric)) for cell in _cells(claim))
 
 
 def comparable(claim: Claim) -> tuple[float | None, float]:

@@ -185,6 +185,7 @@ fig12 = Sweep(
     name="fedagg/fig12",
     source='Fig. 12, Sec. VI-B5: "our FedAgg algorithm with different aggregation weights alpha on the MNIST dataset". '
     "Its alphas are not printed: ours",
+    covers=("Fig. 12 text",),
     runs=table(
         ("mnist",),
         {f"{name};alpha={alpha}": f"{words} algo.alpha={alpha}" for name, words in MNIST.items() for alpha in ALPHAS},

@@ -131,7 +131,7 @@ table5 = Rounds(
     name="fedlga/table5",
     source="Table V, Sec. VI-B3: running time to the target; Figs. 3-5: accuracy, loss and best accuracy of the same "
     'runs, "rho = 0.5, tau_max = E - 1 and E = 5". FedSAM\'s two gradients a step count as two operations (Sec. VI-A3)',
-    covers=("Table V", "Fig. 3(c) text", "Fig. 5(b) text", "abstract"),
+    covers=("Table V", "Fig. 3(c) text", "Fig. 4(b) text", "Fig. 5 text", "Fig. 5(b) text", "abstract"),
     runs=comparison
     + same(comparison, "rho=0.5", dataset="cifar10", method="fedlga")
     + same(comparison, "rho=0.5", dataset="cifar10", method="fedavg"),
@@ -172,6 +172,7 @@ fig7 = Rounds(
     name="fedlga/fig7",
     source="Fig. 7, Sec. VI-B2: rounds to the target by the share rho of late devices, E = 5, tau_max = E - 1; the "
     "text names rho = 0.1 and 0.5, the others are ours",
+    covers=("Fig. 7 text",),
     runs=table(IMAGES, {f"rho={rho};E=5": f"devices.rho={rho}" for rho in (0.1, 0.3, 0.5, 0.7, 0.9)}, METHODS),
 )
 
@@ -237,7 +238,7 @@ readings = Rounds(
     name="fedlga/readings",
     source="What the paper leaves open of a method, in every reading, on calibration seeds, FMNIST: FedLGA's "
     "approximation, and each other method's value of Table IV",
-    covers=("Table V", "Table VI"),
+    covers=("Table V", "Table VI", "Fig. 5 text"),
     runs=asked_one_by_one(FMNIST, FEDLGA, *TUNED.values()),
     seeds=CHOOSING,
 )
@@ -245,7 +246,7 @@ calibration = Rounds(
     name="fedlga/calibration",
     source="What the paper leaves open of every run, on calibration seeds, by FedAvg alone, FMNIST: the rate, and what "
     "a local epoch is",
-    covers=("Table V", "Table VI"),
+    covers=("Table V", "Table VI", "Fig. 5 text"),
     runs=each((run for run in FMNIST if run.method == "fedavg"), RATE),
     seeds=CHOOSING,
 )

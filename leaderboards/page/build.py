@@ -60,7 +60,7 @@ def claims_csv(found: Sequence[Verdict], shelf: Shelf) -> str:
     for v in found:
         low, high = v.interval or ("", "")
         value = "" if v.measured is None else v.measured
-        number = "never" if v.missed else value
+        number = v.relation or ("never" if v.missed else value)
         listed = v.deviations, controls(v.claim, shelf), read_as(v, shelf), v.readings
         notes = map("; ".join, listed)
         rows.append([v.id, v.claim.text, number, low, high, v.seeds, v.scale or "", v.verdict, v.why, *notes])

@@ -10,11 +10,9 @@ from leaderboards.controls import controls
 from leaderboards.measure import Shelf
 from leaderboards.page.html import Html, el
 from leaderboards.page.layout import dataset, method, metric
-from leaderboards.plans import cell_of
 from leaderboards.results import CommittedRun
-from leaderboards.seeds import judged_seeds
 from leaderboards.show import measured, printed
-from leaderboards.verdict import MEASURED, Verdict, asked_of
+from leaderboards.verdict import MEASURED, Verdict, asked_of, seeds_fixed
 
 GLYPHS = {
     **{"exact": "=", "reproduced": "✓", "direction only": "↗", "contradicted": "✕", "not confirmed": "?"},
@@ -79,7 +77,7 @@ def read_as(v: Verdict, shelf: Shelf) -> list[str]:
 def _seeds(v: Verdict) -> str:
     if v.verdict not in MEASURED or not v.values:
         return ""
-    return f"{v.seeds} of {len(judged_seeds(cell_of(v.claim), v.claim.metric))} fixed beforehand"
+    return f"{v.seeds} of {seeds_fixed(v.claim)} fixed beforehand"
 
 
 def _interval(v: Verdict) -> str:
@@ -87,6 +85,8 @@ def _interval(v: Verdict) -> str:
 
 
 def _value(value: float) -> str:
+    if math.isnan(value):
+        return "neither"
     return "never" if math.isinf(value) else f"{value:.4g}"
 
 

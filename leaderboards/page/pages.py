@@ -49,7 +49,7 @@ def overview(found: Sequence[Verdict], runs: Sequence[CommittedRun]) -> str:
         "tr", el("th", "Verdict", scope="col"), *links, el("th", "All", scope="col", class_="n"), el("th", "It means")
     )
     table = el("table", el("thead", head), el("tbody", *rows), el("tfoot", foot), class_="plain")
-    lead = "Each of their printed numbers has a row, a command that runs it again, and a verdict."
+    lead = "Each number they print, each ordering they state has a row, a command that runs it again, and a verdict."
     return page(
         "Overview",
         joined(

@@ -16,7 +16,7 @@ from leaderboards.papers import Paper
 from leaderboards.show import TIMES, measured, printed
 from leaderboards.verdict import MEASURED, Verdict
 
-LEGEND = "In each cell the paper's number stands above ours. A cell opens its runs and its command."
+LEGEND = "In each cell the paper's number or word stands above ours. A cell opens its runs and its command."
 
 
 def paper_page(paper: Paper, found: Sequence[Verdict], boards: Sequence[Board], shelf: Shelf) -> str:

@@ -127,6 +127,7 @@ def split() -> str:
 SPECIAL = Special(
     metrics={
         "time_reduction_at_least": Metric(("%",), comparison=("virtual_seconds_to_target", fewer)),
+        "accuracy_gap": Metric(("",), comparison=("best_accuracy", lambda new, old: new - old)),
         **dict.fromkeys(AVERAGES, Metric(("%",))),
     },
     derivations=dict.fromkeys(TARGETS, _time_reduction),

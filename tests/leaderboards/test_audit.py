@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.learning.services import MANY, PER_CLASS, PER_CLASS_OF_MANY
 from leaderboards.audit import markdown
 from leaderboards.papers import fed2a, fedagg, fedlc, fedlga
 
@@ -18,7 +19,7 @@ def test_docs_show_the_computed_table():
     shown = DOCS.read_text(encoding="utf-8").splitlines()
     rows = [line for line in markdown().splitlines() if line.startswith(FOUR)]
     assert [row for row in rows if row not in shown] == []
-    assert len(rows) == 25
+    assert len(rows) == 29
 
 
 def test_fedlga_is_third_only_among_the_methods_of_its_earlier_version():
@@ -49,6 +50,20 @@ def test_fed2as_formula_of_its_saving_is_wrong():
         assert fed2a.saved(D) == pytest.approx((300 / 10 - 1) * (10 - D))
     assert fed2a.printed_saving(8) == 238
     assert fed2a.printed_saving(10) == 300
+
+
+def test_fed2as_formula_of_its_pairs_is_wrong():
+    """Counted on the matrices that our own code takes the distances from."""
+    for data, m, printed in (("fmnist", 50, 1200), ("cifar10", 50, 1200), ("gtsrb", 86, 3612)):
+        assert fed2a.PER_CLASS[data] == (PER_CLASS if fed2a.IMAGES[data][1] <= MANY else PER_CLASS_OF_MANY)
+        assert (fed2a.stimuli(data), fed2a.printed_pairs(m)) == (m, printed)
+        assert fed2a.pairs(data) == sum(i < j for i in range(m) for j in range(m))
+    assert (fed2a.pairs("fmnist"), fed2a.pairs("gtsrb")) == (1225, 3655)
+
+
+def test_fed2as_tvw_is_not_always_more_accurate():
+    assert fed2a.less_accurate("fedavg") == ["tvw-exp 69.32 against 69.91 (fmnist)"]
+    assert [words[:7] for words in fed2a.less_accurate("rce")] == ["tvw-exp", "tvw-log"]
 
 
 def test_fed2as_gtsrb_model_halves_the_dense_layers():

@@ -12,11 +12,12 @@ import pytest
 
 from bench.prepare.registry import classes
 from leaderboards import ledger, papers
-from leaderboards.ledger import COLUMNS, Claim, load, slug, validate
+from leaderboards.ledger import COLUMNS, NEVER, Claim, load, slug, validate
 from leaderboards.page.layout import named
 from leaderboards.papers import LedgerError
 
-FOUR = {"fedagg": 255, "fed2a": 182, "fedlga": 112, "fedlc": 77}
+FOUR = {"fedagg": 263, "fed2a": 194, "fedlga": 143, "fedlc": 91}
+ROOT = Path(__file__).parents[2]
 GOOD = Claim(
     *("fedlga/table-v/fedavg/fmnist/rho=0.5+e=5/rounds_to_target", "fedlga", "Table V", "fedavg", "fmnist"),
     *("rho=0.5;E=5", "rounds_to_target", "116", "rounds"),
@@ -26,8 +27,23 @@ GOOD = Claim(
 def test_all_claims_of_the_four_papers_are_there():
     claims = [claim for claim in load() if claim.paper in FOUR]
     assert Counter(claim.paper for claim in claims) == FOUR
-    assert len({claim.id for claim in claims}) == 626
-    assert sum(claim.value is None for claim in claims) == 3  # Fed2A's targets on GTSRB that three methods missed
+    assert len({claim.id for claim in claims}) == sum(FOUR.values())
+    assert sum(claim.printed == NEVER for claim in claims) == 3  # Fed2A's targets on GTSRB that three methods missed
+    assert Counter(claim.paper for claim in claims if claim.is_ordinal) == {"fedlga": 29, "fedlc": 12, "fedagg": 8}
+
+
+def test_texts_have_the_number_of_claims():
+    count, orderings = sum(FOUR.values()), sum(claim.is_ordinal for claim in load() if claim.paper in FOUR)
+    for name, words in (
+        ("README.md", f"Four papers make {count} claims, "),
+        ("README.md", f"{count} claims, "),
+        ("docs/first_ten_minutes.md", f"{count} claims, "),
+        ("docs/ledger.md", f"one row per claim: {count - orderings} numbers that the four papers print as results"),
+        ("docs/ledger.md", f"and {orderings} orderings that they state without one"),
+        ("docs/ledger.md", f"- **Claims**: {count}, "),
+        ("CHANGELOG.md", f"{count} claims with ids"),
+    ):
+        assert words in (ROOT / name).read_text(encoding="utf-8"), (name, words)
 
 
 def test_a_name_is_readable_and_needs_no_quotes():
@@ -68,6 +84,10 @@ def test_slug_drops_what_a_shell_would_touch():
         ({"metric": "final_accuracy", "unit": "%", "printed": "101"}, "at most 100"),
         ({"metric": "final_accuracy", "unit": "", "printed": "60.1"}, "at most 1"),
         ({"metric": "final_accuracy", "unit": "%", "printed": "never"}, "is not possible"),
+        ({"printed": "better"}, "is not a number"),
+        ({"metric": "rounds_order", "unit": "", "printed": "better"}, "needs two methods or settings vs each other"),
+        ({"metric": "rounds_order", "unit": "", "method": "a vs b"}, "'116' is not better, worse or similar"),
+        ({"metric": "rounds_order", "method": "a vs b", "printed": "better"}, "is not given in 'rounds' but in ''"),
     ],
 )
 def test_a_wrong_row_is_refused(changes, reason):
@@ -132,7 +152,6 @@ def test_a_paper_with_a_mistake_gets_one_sentence(house, claims, protocol, reaso
         load()
 
 
-ROOT = Path(__file__).parents[2]
 # commands shown to people, a sweep to try things with, what an algorithm costs
 EXAMPLES = {"bench/prepare/help.py", "bench/commands/partition.py", "sweeps/__main__.py", "sweeps/overhead.py"}
 PACKAGES = ("bench", "datamodules", "leaderboards", "sweeps")
