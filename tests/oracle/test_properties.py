@@ -22,7 +22,7 @@ SERVER = {"w", "c", "h", "Delta", "m", "v", "phi1", "phi2"}
 
 
 def keys(algo: str) -> dict[str, Any]:
-    return {"deep": 1} if algo == "fedbabu" else {}
+    return {"fedbabu": {"deep": 1}, "fedlga": {"algo.scale": -0.1}}.get(algo, {})
 
 
 FIELDS: dict[str, dict[str, float]] = {
@@ -73,7 +73,7 @@ def fields(algo: str, size: float = 1.0, rate: float = 1.0) -> dict[str, float]:
     if algo == "fedagg":
         odds = found["alpha"] / (1 - found["alpha"]) * (size * rate) ** 2
         found["alpha"] = odds / (1 + odds)
-    return {f"algo.{name}": value for name, value in found.items()} | keys(algo)
+    return keys(algo) | {f"algo.{name}": value for name, value in found.items()}
 
 
 def same(algo: str, before: Any, after: Any, size: float = 1.0, rate: float = 1.0, tolerance: float = 1e-10) -> None:

@@ -61,9 +61,10 @@ def test_every_place_a_sweep_covers_has_claims() -> None:
 @pytest.mark.parametrize("name", sorted(sweeps()))
 def test_a_sweep_names_its_source_and_the_paper_protocol_and_scale(name: str) -> None:
     sweep, paper = sweeps()[name], name.partition("/")[0]
-    assert sweep.source and len(sweep.seeds) >= 3
+    seeds, scale = (1, "cpu") if name.endswith("/scale") else (3, "paper")
+    assert sweep.source and len(sweep.seeds) == seeds
     for run in sweep.runs:
-        assert f"protocol={paper}" in run.overrides and "scale=paper" in run.overrides
+        assert f"protocol={paper}" in run.overrides and f"scale={scale}" in run.overrides
         keys = [word.partition("=")[0] for word in run.overrides]
         assert len(keys) == len(set(keys)), run
 
