@@ -12,7 +12,7 @@ from bench.errors import UserError
 from bench.output.metrics_csv import csv_text
 from bench.output.tables import aligned
 from bench.record import write_atomically
-from leaderboards import choose, golden, need, plans, results
+from leaderboards import calibrate, choose, golden, need, plans, results
 from leaderboards.golden import Change
 from leaderboards.papers import LedgerError, papers
 from leaderboards.verdict import NOT_RUN, Verdict, all_verdicts, number
@@ -66,6 +66,7 @@ def check(update: bool, root: Path = golden.ROOT) -> int:
         orphans()
         choose.check()
         need.check()
+        calibrate.check()
         found = all_verdicts()
         verdicts, runs = expected(found), golden.run_now(root)
     except (LedgerError, RuntimeError) as error:

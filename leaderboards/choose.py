@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from textwrap import indent, wrap
 
-from leaderboards import judge, results, rivals
+from leaderboards import calibrate, judge, results, rivals
 from leaderboards.ledger import Claim, load
 from leaderboards.measure import Shelf, calibration, measure
 from leaderboards.papers import LedgerError, papers, special
@@ -98,7 +98,8 @@ def decided(question: Open, paper: str, shelf: Shelf) -> str:
 def overview(paper: str) -> str:
     """Every question of a paper, for people."""
     shelf = Shelf(results.committed())
-    return "\n\n".join([papers()[paper].name, *(_shown(question, paper, shelf) for question in questions(paper))])
+    shown = (_shown(question, paper, shelf) for question in questions(paper))
+    return "\n\n".join([papers()[paper].name, *shown, *calibrate.overview(paper, shelf)])
 
 
 def _shown(question: Open, paper: str, shelf: Shelf) -> str:

@@ -1,0 +1,93 @@
+"""What scale=cpu is: which of its declared points is taken, by the rule of docs/ledger.md."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bench.output.tables import aligned
+from leaderboards import results
+from leaderboards.measure import Shelf
+from leaderboards.papers import LedgerError, papers
+from leaderboards.plans import cell
+from leaderboards.results import CommittedRun
+from sweeps.scaled import SEED, Scaled, scaled
+
+WINDOW = 0.05  # of the rounds, up to the one that is meant: an accuracy is their mean
+ENOUGH = 0.8  # of the printed accuracy
+EQUAL = 0.01  # relative accuracies that differ by less are the same shape
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A point that FedAvg was run at."""
+
+    at_share: float  # accuracy at the share of rounds at which the paper's FedAvg reaches its target
+    last: float
+
+    @property
+    def level(self) -> float:
+        return self.at_share / self.last
+
+
+def tried(one: Scaled, paper: str, shelf: Shelf) -> dict[str, Tried | None]:
+    """What was run of the points; None: it diverged."""
+    found: dict[str, Tried | None] = {}
+    for name in one.points:
+        wanted = cell(paper, "fedavg", one.dataset, one.setting(name))
+        runs = [point.by_seed[SEED].run for point in shelf.points(wanted, None) if SEED in point.by_seed]
+        if runs:
+            found[name] = None if runs[0].result.has_diverged else _read(runs[0], one.share)
+    return found
+
+
+def _read(run: CommittedRun, share: float) -> Tried:
+    accuracies = run.rows["test_accuracy"]
+
+    def up_to(end: float) -> float:
+        first, last = (round(part * len(accuracies)) for part in (end - WINDOW, end))
+        known = [value for value in accuracies[first:last] if value is not None]
+        return math.fsum(known) / len(known)
+
+    return Tried(up_to(share), up_to(1.0))
+
+
+def taken(one: Scaled, found: Mapping[str, Tried | None]) -> str | None:
+    """None: not every point has been run."""
+    if len(found) < len(one.points):
+        return None
+    ended = {name: point for name, point in found.items() if point is not None}
+    good = {name: point for name, point in ended.items() if point.last >= ENOUGH * one.printed} or ended
+    off = {name: abs(point.level - one.level) for name, point in good.items()}
+    near = [name for name in good if off[name] <= min(off.values()) + EQUAL]
+    return max(near, key=lambda name: good[name].last)
+
+
+def check() -> None:
+    """What scale=cpu sets is what the committed runs choose."""
+    shelf = Shelf(results.committed())
+    for paper in papers():
+        for one in scaled(paper):
+            best = taken(one, tried(one, paper, shelf))
+            if best != one.chosen:
+                raise LedgerError(
+                    f"scale=cpu of {paper} on {one.dataset}: the committed runs choose {best}, and {one.chosen} is set."
+                )
+
+
+def overview(paper: str, shelf: Shelf) -> list[str]:
+    """The points of a paper, for people."""
+    return [_shown(one, tried(one, paper, shelf)) for one in scaled(paper)]
+
+
+def _shown(one: Scaled, found: Mapping[str, Tried | None]) -> str:
+    rows = [["point", f"at {one.share:.3f} of the rounds", "last", "ratio"]]
+    for name in one.points:
+        point = found.get(name)
+        numbers = ["diverged" if name in found else "not run", "", ""]
+        if point is not None:
+            numbers = [f"{100 * point.at_share:.2f} %", f"{100 * point.last:.2f} %", f"{point.level:.3f}"]
+        rows.append([f"{'*' if name == one.chosen else ' '} {name}", *numbers])
+    head = f"scale=cpu on {one.dataset}, FedAvg on held-out images; printed: {100 * one.printed:.2f} %, {one.level:.3f}"
+    return "\n".join([head, *aligned(rows, words=(0,))])
