@@ -50,7 +50,7 @@ def test_every_point_sets_the_same_keys_and_the_one_taken_is_what_scale_cpu_is(p
 
 def test_what_is_set_is_what_the_committed_runs_choose(monkeypatch: pytest.MonkeyPatch) -> None:
     calibrate.check()
-    [one] = scaled("fed2a")
+    one = scaled("fed2a")[0]
     other = next(name for name in one.points if name != one.chosen)
     monkeypatch.setattr(calibrate, "scaled", lambda paper: (replace(one, chosen=other),) * (paper == "fed2a"))
     with pytest.raises(LedgerError, match="the committed runs choose"):
