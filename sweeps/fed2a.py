@@ -247,8 +247,8 @@ SCALED = (
 )
 scale = Sweep(
     name="fed2a/scale",
-    source="Ours: what scale=cpu is, one seed of FedAvg alone on held-out training images: few pixels, a small network, "
-    "and the rate, overlap, normalisation, momentum, batch size and epochs that the paper does not give",
+    source="Ours: what scale=cpu is, one seed of FedAvg alone on held-out training images: few pixels, a small network,"
+    " and the rate, overlap, normalisation, momentum, batch size and epochs that the paper does not give",
     goal="final_accuracy",
     runs=tuple(run for one in SCALED for run in one.runs("fed2a")),
     seeds=(SEED,),
