@@ -185,6 +185,30 @@ def quadratic(
     return _traced(FederatedLoop(method, fed, engine, script, rules, start), rounds)
 
 
+def sequential_steps(
+    algo: Algorithm | str, *, clients: int, cohort: int, rounds: int, seconds: tuple[float, float], **keys: Any
+) -> np.ndarray:
+    """[rounds + 1]: how many dispatches, one after the other, a model is worth after each aggregation, by its schedule
+    and its weights alone. Every dispatch moves its model by one, whatever the model; seconds are drawn uniformly. A
+    synchronous mean of fresh models gains one a round, stale ones less."""
+    times = np.random.default_rng(keys.get("seed", 0)).uniform(*seconds, (rounds, clients))
+    trace = quadratic(
+        algo,
+        np.zeros((clients, 1, 1)),
+        np.ones((clients, 1)),
+        w0=[0.0],
+        lr=1.0,
+        rounds=rounds,
+        samples=np.ones(clients),
+        steps=1,
+        seconds=times,
+        cohort=cohort,
+        **keys,
+    )
+    found: np.ndarray = trace.w[:, 0].numpy()
+    return found
+
+
 def _script(
     clients: int, rounds: int, cohorts: Sequence[Sequence[int]] | None, steps: Any, seconds: Any, key: dict[str, Any]
 ) -> Script:
