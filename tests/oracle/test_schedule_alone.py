@@ -49,7 +49,7 @@ def test_a_synchronous_mean_of_fresh_models_gains_one_a_round() -> None:
 def test_stale_models_gain_less_as_the_simulation_of_arrivals_has_it(tvw: str) -> None:
     found = steps("fed2a", **ALONE, **{"algo.tvw": tvw})
     np.testing.assert_allclose(found, asynchronous(tvw), rtol=1e-9)
-    assert 3.8 < R / found[-1] < 5.1  # the mean staleness is N / K - 1 = 4, and weights favour the fresh
+    assert 3.5 < R / found[-1] < 5.2  # the mean staleness is N / K - 1 = 4, and weights favour the fresh
 
 
 def stored(tvw: str, cohorts: list[list[int]]) -> np.ndarray:
