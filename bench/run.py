@@ -18,6 +18,7 @@ from bench.errors import Diverged, UserError
 from bench.metrics import MB
 from bench.output import facts, tracking
 from bench.output.outcome import outcome
+from bench.output.paces import moment_text
 from bench.output.progress import Progress, duration, roughly
 from bench.output.result import RunResult
 from bench.output.timeline import Log
@@ -86,7 +87,7 @@ def run(
         tracker.finish(result)
         if record is not None:
             record.close()
-    print(_last_lines(result, record.folder), flush=True)
+    print(_last_lines(result, record), flush=True)
     if asked_to_stop:  # in the last round: this run is complete, those that would follow must not start
         raise KeyboardInterrupt
     return result
@@ -238,15 +239,21 @@ def _result(parts: Parts, record: Record, expected: dict[str, float], neighbours
     )
 
 
-def _last_lines(result: RunResult, folder: Path) -> str:
-    target, reached = f"target {100 * result.target:g} %", result.rounds_to_target
-    when = f"{target} after {reached} rounds" if reached is not None else f"{target} never"
+def _last_lines(result: RunResult, record: Record) -> str:
+    """Costs beside rounds: a round of one schedule is not one of another."""
+    when = "never"
+    if (reached := result.rounds_to_target) is not None:
+        row = record.rows[reached - 1]
+        spent = ", ".join(moment_text(axis, row[axis]) for axis in ("virtual_seconds", "bytes_up"))
+        when = f"after {reached} rounds ({spent})"
     per_round = result.number("seconds_per_round") or 0.0
     up, down, peer = ((result.number(f"{way}_bytes") or 0) / MB for way in ("upload", "download", "peer"))
     final, best = (100 * (result.number(f"{which}_accuracy") or 0.0) for which in ("final", "best"))
+    whole = moment_text("virtual_seconds", result.number("virtual_seconds") or 0.0)
     return (
-        f"accuracy {final:.2f} % (best {best:.2f} %), {when}\n"
-        f"{duration(per_round * result.rounds)} of training, {1000 * per_round:.0f} ms a round; "
-        f"{up:.1f} MB up, {down:.1f} MB down{f', {peer:.1f} MB between devices' if peer else ''}\n"
-        f"{folder}" + ("" if result.group else f"\nTo see who trained when: python -m bench timeline {folder}")
+        f"accuracy {final:.2f} % (best {best:.2f} %), target {100 * result.target:g} % {when}\n"
+        f"{result.rounds} rounds: {whole}, {up:.1f} MB up, {down:.1f} MB down"
+        f"{f', {peer:.1f} MB between devices' if peer else ''}; "
+        f"{duration(per_round * result.rounds)} of training, {1000 * per_round:.0f} ms a round\n{record.folder}"
+        + ("" if result.group else f"\nTo see who trained when: python -m bench timeline {record.folder}")
     )

@@ -100,7 +100,12 @@ def test_the_result_says_what_was_done(tmp_path, capsys):
     assert "schedule   synchronous, 3 of 6 clients a round" in out
     last = out.splitlines()
     assert last[-1] == str(found.folder)
-    assert f"accuracy {100 * accuracy[-1]:.2f} %" in last[-3] and f"after {reached} rounds" in last[-3]
+    at = rows[reached - 1]
+    spent = f"{at['virtual_seconds']:.1f} virtual s, {at['bytes_up'] / 2**20:.1f} MB sent up"
+    assert f"accuracy {100 * accuracy[-1]:.2f} %" in last[-3] and f"after {reached} rounds ({spent})" in last[-3]
+    megabytes = result.upload_bytes / 2**20
+    whole = f"6 rounds: {result.virtual_seconds:.1f} virtual s, {megabytes:.1f} MB up, {megabytes:.1f} MB down; "
+    assert last[-2].startswith(whole)
     assert err.splitlines()[-1].startswith("round 6/6, accuracy")
 
 
