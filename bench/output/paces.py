@@ -12,6 +12,7 @@ from bench.output.seeds import Drawn, SeedNumbers, SeedRuns
 DIFFERENT = 1.05  # costs that differ less tell nothing
 AXES = ("virtual_seconds", "bytes_up")
 WIDTH = 110  # characters of a line
+KB = 2**10
 UNBROKEN = "\N{NO-BREAK SPACE}"
 
 
@@ -71,7 +72,8 @@ def moment_text(axis: str, moment: float) -> str:
     """599 virtual s, 1.2 GB sent up"""
     if axis == "virtual_seconds":
         return f"{_short(moment)} virtual s"
-    return f"{moment / GB:,.1f} GB sent up" if moment >= GB else f"{_short(moment / MB)} MB sent up"
+    size, unit = (GB, "GB") if moment >= GB else (MB, "MB") if moment >= 0.1 * MB else (KB, "kB")
+    return f"{_short(moment / size)} {unit} sent up"
 
 
 def _wrapped(text: str) -> str:

@@ -38,7 +38,7 @@ def test_a_table_of_several_schedules_says_who_leads_at_the_last_moment_that_all
     slow, fast = make(rounds=4, accuracy=0.8), hasty(rounds=4, accuracy=0.6)
     assert moments(slow, fast) == [  # 2 s are one round of the slow one and all four of the fast
         "at 2.0 virtual s: fedasync 60.0 %, fedavg 20.0 %",
-        "at 0.0 MB sent up: fedasync 60.0 %, fedavg 40.0 %",
+        "at 0.0 kB sent up: fedasync 60.0 %, fedavg 40.0 %",
     ]
 
 
@@ -87,5 +87,5 @@ def test_every_table_has_its_own_moment_and_long_lines_are_broken_between_method
 
 def test_moments_in_words():
     found = [moment_text("virtual_seconds", 8.63), moment_text("virtual_seconds", 1575.2)]
-    found += [moment_text("bytes_up", 203.4 * MB), moment_text("bytes_up", 1.21 * GB)]
-    assert found == ["8.6 virtual s", "1,575 virtual s", "203 MB sent up", "1.2 GB sent up"]
+    found += [moment_text("bytes_up", size) for size in (7000, 193.7 * MB, 1.21 * GB)]
+    assert found == ["8.6 virtual s", "1,575 virtual s", "6.8 kB sent up", "194 MB sent up", "1.2 GB sent up"]
