@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import math
 import os
 import signal
 import threading
@@ -14,10 +13,14 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from bench.errors import Diverged, UserError
 from bench.metrics import MB
 from bench.output import facts, tracking
+from bench.output.course import Course
 from bench.output.outcome import outcome
+from bench.output.paces import moment_text
 from bench.output.progress import Progress, duration, roughly
 from bench.output.result import RunResult
 from bench.output.timeline import Log
@@ -86,7 +89,7 @@ def run(
         tracker.finish(result)
         if record is not None:
             record.close()
-    print(_last_lines(result, record.folder), flush=True)
+    print(_last_lines(result, record), flush=True)
     if asked_to_stop:  # in the last round: this run is complete, those that would follow must not start
         raise KeyboardInterrupt
     return result
@@ -103,8 +106,16 @@ def _assembled(parts: Parts) -> str:
     return (
         f"schedule   {schedule}\n"
         f"size       {parts.model['parameters']:,} parameters\n"
+        f"target     {100 * parts.config['target']:.1f} %; {_guess(parts)}\n"
         f"engine     {loop.engine.name} ({parts.config['engine_why']})"
     )
+
+
+def _guess(parts: Parts) -> str:
+    """What a target is to be seen beside."""
+    y = parts.evaluate.evaluate.y
+    most = int(torch.unique(y, return_counts=True)[1].max())
+    return f"always answering the most frequent class: {100 * most / len(y):.1f} %"
 
 
 def _to_the_end(
@@ -114,7 +125,7 @@ def _to_the_end(
     neighbours = Neighbours() if not record.rows else None  # of the part before a resume nothing is known
     try:
         with rare_collections():
-            asked_to_stop = _fit(parts, record, tracker, on_round)
+            asked_to_stop = _fit(parts, record, tracker, expected, on_round)
     except Diverged as error:
         so_far = _result(parts, record, expected, neighbours)
         record.finish(replace(so_far, final_accuracy=None, diverged=error.facts))
@@ -150,23 +161,20 @@ def _shorter(smaller: Mapping[str, Any]) -> float:
         parts.workers.close()
 
 
-def _fit(parts: Parts, record: Record, tracker: Tracker, on_round: OnRound) -> bool:
+def _fit(parts: Parts, record: Record, tracker: Tracker, expected: Mapping[str, float], on_round: OnRound) -> bool:
     """Trains to the end; returns whether a signal asked to stop while the last round was at work."""
     from bench.federation import Federation, checkpoint_path, quiet, trainer
 
     config, loop, progress = parts.config, parts.loop, Progress()
-    rounds, seconds = config["rounds"], config["virtual_seconds"]
-
-    def done(row: Mapping[str, float | None]) -> float:
-        share = (row.get("virtual_seconds") or 0.0) / (seconds or math.inf)
-        return 1.0 if loop.finished else max(loop.round / rounds, share)
+    course = Course(loop, config, expected)
 
     def begin() -> None:
-        progress.begin(done(record.rows[-1] if record.rows else {}))
+        progress.begin(course.begin(), lambda: (course.label, course.fraction), expected["seconds"])
 
     def after(row: Values) -> None:
         tracker.log(row)
-        progress.update(f"round {loop.round}/{rounds}", done(row), row["test_accuracy"])
+        course.reported()
+        progress.update(f"round {loop.round}/{course.rounds}", course.fraction, row["test_accuracy"])
         on_round(loop.round, row["test_accuracy"])
 
     federation = Federation(
@@ -238,15 +246,21 @@ def _result(parts: Parts, record: Record, expected: dict[str, float], neighbours
     )
 
 
-def _last_lines(result: RunResult, folder: Path) -> str:
-    target, reached = f"target {100 * result.target:g} %", result.rounds_to_target
-    when = f"{target} after {reached} rounds" if reached is not None else f"{target} never"
+def _last_lines(result: RunResult, record: Record) -> str:
+    """Costs beside rounds: a round of one schedule is not one of another."""
+    when = "never"
+    if (reached := result.rounds_to_target) is not None:
+        row = record.rows[reached - 1]
+        spent = ", ".join(moment_text(axis, row[axis]) for axis in ("virtual_seconds", "bytes_up"))
+        when = f"after {reached} rounds ({spent})"
     per_round = result.number("seconds_per_round") or 0.0
     up, down, peer = ((result.number(f"{way}_bytes") or 0) / MB for way in ("upload", "download", "peer"))
     final, best = (100 * (result.number(f"{which}_accuracy") or 0.0) for which in ("final", "best"))
+    whole = moment_text("virtual_seconds", result.number("virtual_seconds") or 0.0)
     return (
-        f"accuracy {final:.2f} % (best {best:.2f} %), {when}\n"
-        f"{duration(per_round * result.rounds)} of training, {1000 * per_round:.0f} ms a round; "
-        f"{up:.1f} MB up, {down:.1f} MB down{f', {peer:.1f} MB between devices' if peer else ''}\n"
-        f"{folder}" + ("" if result.group else f"\nTo see who trained when: python -m bench timeline {folder}")
+        f"accuracy {final:.2f} % (best {best:.2f} %), target {100 * result.target:g} % {when}\n"
+        f"{result.rounds} rounds: {whole}, {up:.1f} MB up, {down:.1f} MB down"
+        f"{f', {peer:.1f} MB between devices' if peer else ''}; "
+        f"{duration(per_round * result.rounds)} of training, {1000 * per_round:.0f} ms a round\n{record.folder}"
+        + ("" if result.group else f"\nTo see who trained when: python -m bench timeline {record.folder}")
     )

@@ -7,11 +7,12 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from bench.output.paces import accuracy_by
 from bench.output.seeds import SeedNumbers, SeedRuns
 from leaderboards import rivals
 from leaderboards.ledger import Claim
 from leaderboards.plans import Cell, cell_of, places
-from leaderboards.reading import accuracy_by, higher, raw
+from leaderboards.reading import higher, raw
 from leaderboards.results import CommittedRun, Planned
 from leaderboards.seeds import WALL_CLOCK, judged_seeds
 from sweeps.readings import CALIBRATION, Answers, Open, answered, open_for
@@ -220,11 +221,17 @@ def _at_time(claim: Claim, point: Point, view: View) -> SeedNumbers:
     ours = numbers(found, stick, stick.metric, base).known.by_seed if found else {}
     return SeedNumbers(
         {
-            seed: accuracy_by(one.run, seconds * ours[seed] / stick.number)
+            seed: _accuracy_by(one.run, seconds * ours[seed] / stick.number)
             for seed, one in sorted(point.by_seed.items())
             if seed in ours
         }
     )
+
+
+def _accuracy_by(run: CommittedRun, seconds: float) -> float:
+    """Before the first evaluation that of chance."""
+    found = accuracy_by(run, "virtual_seconds", seconds)
+    return 1 / int(run.result.data["classes"]) if found is None else found
 
 
 def _made(found: SeedNumbers, points: Sequence[Point]) -> Measured | None:

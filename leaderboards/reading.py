@@ -51,13 +51,3 @@ def raw(run: CommittedRun, claim: Claim, metric: str, wanted: Cell) -> float:
 def _there(value: float | None) -> float:
     assert value is not None
     return float(value)
-
-
-def accuracy_by(run: CommittedRun, seconds: float) -> float:
-    """What was last measured by a moment of the virtual clock."""
-    accuracy: float = 1 / int(run.result.data["classes"])
-    for when, value in zip(run.column("virtual_seconds"), run.column("test_accuracy"), strict=True):
-        if when > seconds:
-            break
-        accuracy = accuracy if math.isnan(value) else value
-    return accuracy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import ClassVar
@@ -17,6 +17,7 @@ from bench import own_code
 from bench.engine.border import check_rule, expect
 from bench.engine.head import prototypes
 from bench.engine.kernel import EffectiveSteps
+from bench.engine.steps import Steps
 from bench.engine.trace import Sink
 from bench.learning.batches import Batches, Pass
 from bench.learning.flat import Layout, trainable
@@ -39,6 +40,7 @@ class Group:
     moments: Tensor | None  # [2, K, P], with Adam
     loss: Tensor  # [K]: summed over the steps
     sums: dict[str, Tensor]  # [K, P]: gradients as `requires` names them; "epoch": of the epoch that is going on
+    steps: Steps  # is told of those that have been taken
 
     def __post_init__(self) -> None:
         self._epochs = np.array([len(epochs) for epochs in self.batches])
@@ -49,6 +51,10 @@ class Group:
     def taken(self, k: int, epoch: int) -> int:
         """Steps of the device in row k before this epoch."""
         return sum(len(batches) for batches in self.batches[k][:epoch])
+
+    def took(self, devices: Iterable[int], epoch: int) -> None:
+        """These rows have taken their steps of the epoch."""
+        self.steps.add(sum(self.batches[k][epoch].steps for k in devices))
 
 
 class Counts:
@@ -78,7 +84,7 @@ class Engine(ABC):
     optimizers: ClassVar[bool] = False  # its steps are the kernel's, which knows others than SGD
 
     def __init__(self, module: nn.Module, layout: Layout, batches: Batches) -> None:
-        self.module, self.layout, self.batches = module, layout, batches
+        self.module, self.layout, self.batches, self.steps = module, layout, batches, Steps()
         self.dtype = reduce(torch.promote_types, (p.dtype for p in trainable(module)))
 
     @property
@@ -87,7 +93,7 @@ class Engine(ABC):
 
     @abstractmethod
     def epoch(self, group: Group, epoch: int, rule: LocalRule, fed: Fed) -> None:
-        """One local epoch of every active device, in place: w, m, loss and sums."""
+        """One local epoch of every active device, in place: w, m, loss and sums; tells group.steps."""
 
     @abstractmethod
     def gradient(self, w: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
@@ -154,6 +160,7 @@ class Engine(ABC):
             moments=w.new_zeros(2, *w.shape) if fed.optimizer else None,
             loss=w.new_zeros(len(w)),
             sums={name: torch.zeros_like(w) for name in sorted(sums)},
+            steps=self.steps,
         )
 
     def _trained(self, requires: frozenset[str], jobs: Jobs, group: Group, counts: Counts) -> Trained:

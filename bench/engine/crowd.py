@@ -64,6 +64,7 @@ class Crowd:
     def epoch(self, group: Group, epoch: int, affine: AffineRule) -> None:
         for samples, devices in self._stacks(group, epoch):
             self._train(group, epoch, affine, samples, devices)
+            group.took({*devices}, epoch)
 
     def gradient(self, w: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         """Mean loss and gradient of one model."""

@@ -39,6 +39,7 @@ class Dense(Engine):
         if self.large and not affine.gradient:
             for k in group.active(epoch):
                 lone.train(self.linears, self.batches, group, epoch, affine, k)
+                group.took([k], epoch)
         else:
             self.crowd.epoch(group, epoch, affine)
 

@@ -66,6 +66,7 @@ class Native(Engine):
         lengths = np.array([len(group.batches[k][epoch].order) for k in active])
         for a, b in _parts(lengths * self.inner + (self.layout.size if affine.shifts else 0)):
             self._devices(group, epoch, affine, active[a:b], lengths[a:b])
+            group.took(active[a:b], epoch)
 
     def gradient(self, w: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         x, y = self._inputs(*self.batches.load(index))

@@ -59,3 +59,4 @@ class OneByOne(Engine):
             kernel.add_up(sums, g)
             kernel.step(w, g, m, received, t, fed.momentum, fed.decay, moments)
             group.loss[k] += loss
+            group.steps.add(1)

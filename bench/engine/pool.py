@@ -12,6 +12,7 @@ from torch import Tensor
 
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Trained
 from bench.engine.base import Engine
+from bench.engine.steps import Steps
 from bench.engine.trace import Sink
 from bench.engine.worker_service import WorkerService, constants
 
@@ -51,6 +52,10 @@ class Spread:
     def __init__(self, engine: Engine, workers: Workers) -> None:
         self.alone, self.workers, self.parallel_parts = engine, workers, workers.count
         self.name, self.layout, self.batches = engine.name, engine.layout, engine.batches
+
+    @property
+    def steps(self) -> Steps:
+        return self.alone.steps
 
     def train(
         self, algo: Algorithm, fed: Fed, jobs: Jobs, dispatch: Sequence[int], trace: Sink | None = None

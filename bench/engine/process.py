@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from bench.engine.shared import Arena
+from bench.engine.steps import Steps
 from bench.engine.worker_service import WorkerService, answer
 
 LOOK_SECONDS = 5.0  # how often a process that waits for a worker looks whether it moves
@@ -49,6 +50,7 @@ class Forked:
 
     def __init__(self, service: WorkerService, count: int) -> None:
         self.service, self.count = service, count
+        service.engine.steps = Steps(count)
         context = multiprocessing.get_context("fork")
         arenas = [_arena(count) for _ in range(count - 1)]
         pipes = [context.Pipe() for _ in arenas]
@@ -58,7 +60,9 @@ class Forked:
         for number, arena in enumerate(arenas):
             own, theirs = pipes[number]
             close = [*mine, *(end for k, (_, end) in enumerate(pipes) if k != number)]
-            process = context.Process(target=_serve, args=(service, arena, theirs, life, close), daemon=True)
+            process = context.Process(
+                target=_serve, args=(service, number + 1, arena, theirs, life, close), daemon=True
+            )
             process.start()
             self.workers.append(ForkedWorker(process, own, arena))
         for _, theirs in pipes:
@@ -186,11 +190,12 @@ def _end(workers: list[ForkedWorker], line: Connection) -> None:
 
 
 def _serve(
-    service: WorkerService, arena: Arena, connection: Connection, life: Connection, close: list[Connection]
+    service: WorkerService, number: int, arena: Arena, connection: Connection, life: Connection, close: list[Connection]
 ) -> None:
     """Answers until the other end is closed. Signals to the whole group are for the process that started this one."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+    service.engine.steps.own = number
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, signal.SIG_IGN)
     for end in close:
         end.close()
     gc.freeze()

@@ -49,6 +49,7 @@ class Vmap(Engine):
         for places in self._stacks(group, epoch):
             stack = _DeviceStack(group, epoch, places, self)
             self._train(stack, kernel.row_terms(rule, stack.rows, fed.lr, group.w), fed)
+            group.took(stack.places, epoch)
 
     def gradient(self, w: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         x, y = self.batches.load(index)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.output.paces import columns, pace_differs
 from bench.output.seeds import Drawn, SeedRuns
 from bench.output.tables import Comparison, compared
 from bench.record import Run
@@ -22,7 +23,6 @@ LEGEND, LINES = 2.0, 24  # inches, and how many names fit beside a panel
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 STYLES = ("-", "--", "-.", ":")  # so that equal curves do not hide each other
 AXES = {"round": "round", "virtual_seconds": "virtual time (s)", "megabytes": "traffic of all devices (MB)"}
-DIFFERENT = 1.05  # costs that differ less tell nothing
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,6 @@ class Curve:
     mean: list[float]
     low: list[float]
     high: list[float]
-
-
-def columns(runs: SeedRuns[Drawn], name: str) -> list[Sequence[float]]:
-    """Per seed, as far as all seeds got."""
-    found = [run.column(name) for run in runs.runs]
-    rounds = min(map(len, found))
-    return [column[:rounds] for column in found]
 
 
 def curve(runs: SeedRuns[Drawn], axis: str, points: int | None = None) -> Curve | None:
@@ -62,15 +55,6 @@ def curve(runs: SeedRuns[Drawn], axis: str, points: int | None = None) -> Curve 
         [min(values) for values in together],
         [max(values) for values in together],
     )
-
-
-def pace_differs(methods: Iterable[SeedRuns[Drawn]], axis: str) -> bool:
-    """Does a round cost the methods differently much?"""
-    paces = []
-    for runs in methods:
-        ends = [column[-1] / len(column) for column in columns(runs, axis) if column and column[-1] > 0]
-        paces += [math.fsum(ends) / len(ends)] if ends else []
-    return bool(paces) and max(paces) > DIFFERENT * min(paces)
 
 
 def learning_curves(runs: Sequence[Run], path: Path) -> None:

@@ -1,4 +1,4 @@
-"""How far a run is: one line that is redrawn on a terminal, a plain line at every tenth of the run elsewhere.
+"""How far a run is: one line that is redrawn on a terminal; elsewhere a plain line soon, and one at every tenth.
 
 NO_COLOR asks for plain lines on a terminal too (https://no-color.org); colours are not used anywhere.
 """
@@ -8,10 +8,16 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TextIO
 
 REDRAW_SECONDS = 0.1
+LOOK_SECONDS = 0.5  # how often it is asked how far a round is
+SOON_SECONDS = 3.0  # after which a plain line says so, whether or not a round has ended
+Ask = Callable[[], tuple[str, float]]
 
 
 def duration(seconds: float) -> str:
@@ -32,7 +38,8 @@ def roughly(seconds: float) -> str:
 
 
 class Progress:
-    """`begin` when the run starts, `update` after every round, `end` when it is over, whatever happened."""
+    """`begin` when the run starts, `update` after every round, `end` when it is over, whatever happened. Within rounds
+    a thread asks, since training gives nothing back before its last device is done."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -42,35 +49,65 @@ class Progress:
         self._drawn = 0.0
         self._width = 0
         self._accuracy: float | None = None
+        self._lock, self._over = threading.Lock(), threading.Event()
+        self._thread: threading.Thread | None = None
+        self._said = False
+        self._expected = float("inf")
 
-    def begin(self, fraction: float) -> None:
-        """A resumed run begins where it was left."""
+    def begin(self, fraction: float, ask: Ask | None = None, expected: float = float("inf")) -> None:
+        """A resumed run begins where it was left; `ask` gives what `update` is given, `expected` are the seconds of the
+        whole run, as they were forecast."""
         self._from = self._printed = fraction
-        self._started = time.monotonic()
+        self._started, self._expected = time.monotonic(), expected
+        if ask is not None:
+            self._thread = threading.Thread(target=self._watch, args=(ask,), name="progress", daemon=True)
+            self._thread.start()
 
     def left(self, fraction: float) -> float:
         """Seconds to go, at the pace since `begin`."""
         done = fraction - self._from
-        return (time.monotonic() - self._started) * (1 - fraction) / done if done > 0 else float("inf")
+        elapsed = time.monotonic() - self._started
+        return elapsed * (1 - fraction) / done if done > 0 else self._expected * (1 - fraction)
 
     def update(self, label: str, fraction: float, accuracy: float | None) -> None:
         """`fraction` of the whole run is done; accuracy is None in a round that was not evaluated."""
         self._accuracy = self._accuracy if accuracy is None else accuracy
-        words = [label]
-        if self._accuracy is not None:
-            words.append(f"accuracy {100 * self._accuracy:.1f} %")
-        words.append(f"{duration(self.left(fraction))} left")
-        if self._terminal:
-            self._draw("  ".join(words), fraction)
-        elif fraction >= 1 or int(10 * fraction) > int(10 * self._printed):
-            self._printed = fraction
-            print(", ".join(words), file=self._stream, flush=True)
+        with self._lock:
+            if self._terminal:
+                self._draw("  ".join(self._words(label, fraction)), fraction)
+            elif fraction >= 1 or int(10 * fraction) > int(10 * self._printed):
+                self._printed = fraction
+                self._print(label, fraction)
 
     def end(self) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()  # before anybody forks
         if self._width:
             self._stream.write("\r" + " " * self._width + "\r")
             self._stream.flush()
             self._width = 0
+
+    def _watch(self, ask: Ask) -> None:
+        with suppress(OSError, ValueError):  # nobody reads any more: the next round's line will say so
+            while not self._over.wait(LOOK_SECONDS):
+                with self._lock:
+                    label, fraction = ask()
+                    if self._terminal:
+                        self._draw("  ".join(self._words(label, fraction)), fraction)
+                    elif not self._said and time.monotonic() - self._started >= SOON_SECONDS:
+                        self._print(label, fraction)
+
+    def _words(self, label: str, fraction: float) -> list[str]:
+        words = [label]
+        if self._accuracy is not None:
+            words.append(f"accuracy {100 * self._accuracy:.1f} %")
+        left = self.left(fraction)
+        return words if left == float("inf") else [*words, f"{duration(left)} left"]
+
+    def _print(self, label: str, fraction: float) -> None:
+        self._said = True
+        print(", ".join(self._words(label, fraction)), file=self._stream, flush=True)
 
     def _draw(self, text: str, fraction: float) -> None:
         now = time.monotonic()

@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.metrics import MB, PLUS_MINUS
 from bench.output.keys import dotted
+from bench.output.paces import sentences
 from bench.output.seeds import SeedRuns, target_text
 from bench.record import Run
 
@@ -152,7 +153,7 @@ def _table(comparison: Comparison) -> str:
     text = aligned([[*head, *ways.values()], *lines])
     rule = "-" * len(text[0])
     title = f"{comparison.dataset}, protocol {comparison.protocol}"
-    return "\n".join([title, comparison.title, rule, text[0], rule, *text[1:], rule])
+    return "\n".join([title, comparison.title, rule, text[0], rule, *text[1:], rule, *sentences(methods)])
 
 
 def _accuracy(method: SeedRuns[Run]) -> str:

@@ -1,5 +1,8 @@
 """What a run will take, before it starts: a few steps are measured, and the virtual clock is run without training.
 
+Measured is processor time: a fifth of a second on the wall says more of the other processes than of the run. So
+`seconds` are those of a machine that has a core for each worker.
+
 Nothing of the run is touched: the measured loops are copies that begin with the same model, every random stream is
 named, and what torch, numpy and Python have drawn so far is put back.
 """
@@ -12,7 +15,7 @@ import operator
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -56,6 +59,8 @@ class Forecast:
     job_seconds: float  # of a device beside its steps
     aggregation_seconds: float
     evaluation_seconds: float  # of one model
+    training_seconds: float  # of all devices in all rounds, spread over the workers
+    jobs: float  # devices that are trained, as often as they are
 
 
 class _Enough(Exception):
@@ -99,7 +104,7 @@ class Probe:
     """Trains a few devices of a copy of the run for a few steps."""
 
     def __init__(self, loop: FederatedLoop) -> None:
-        self.loop = _copy(loop)
+        self.loop, self.clock = _copy(loop), _clock(loop)
 
     def largest(self, devices: int) -> Dispatch:
         """The devices with most samples among those that begin."""
@@ -113,18 +118,19 @@ class Probe:
         whole, engine.batches = engine.batches, engine.batches.shortened(rows.client, steps)
         rows.epochs = [epochs] * len(rows)
         rows.steps_per_epoch = list(map(engine.batches.steps_per_epoch, rows.client))
-        begin = time.perf_counter()
+        begin = self.clock()
         learned = self.loop.learn(rows)
-        elapsed, engine.batches = time.perf_counter() - begin, whole
+        elapsed, engine.batches = self.clock() - begin, whole
         return elapsed, learned
 
     def aggregation(self, rows: Dispatch, learned: Learned) -> float:
         """Seconds of aggregating these rows; they become the next version."""
-        tally = Tally()
+        begin = self.clock()
         with suppress(Diverged):  # which the run itself will say, unless it drops the device
-            self.loop.merge(rows, learned, tally)
+            self.loop.merge(rows, learned, Tally())
+        elapsed = self.clock() - begin
         self.loop.next_version()
-        return tally.aggregate_seconds
+        return elapsed
 
 
 def measure(parts: Parts) -> Forecast:
@@ -137,18 +143,17 @@ def measure(parts: Parts) -> Forecast:
         (models, tuning), (all_models, all_tuning) = figures.effort(False), figures.effort(True)
     evaluations = max(0.0, amounts.rounds / config["eval_every"] - 1)
     per_epoch = amounts.steps / max(amounts.jobs, 1) / config["epochs"]
-    shared = (
-        (amounts.steps + per_epoch * (tuning * evaluations + all_tuning)) * step
-        + amounts.jobs * job
-        + (models * evaluations + all_models) * evaluation
-    )
-    seconds = shared / parts.workers.count + amounts.aggregations * aggregation + amounts.clock_seconds
+    training = (amounts.steps * step + amounts.jobs * job) / parts.workers.count
+    testing = (models * evaluations + all_models) * evaluation
+    testing += per_epoch * (tuning * evaluations + all_tuning) * step
+    seconds = training + testing / parts.workers.count + amounts.aggregations * aggregation + amounts.clock_seconds
     if seconds > LONGEST:
         raise UserError(
             f"This run would take about {seconds / YEAR:,.0f} years here: fewer rounds, uploads in a round "
             f"(arrivals_per_round), epochs or virtual_seconds help."
         )
-    return Forecast(seconds, _memory(parts), amounts.up, amounts.down, amounts.peer, step, job, aggregation, evaluation)
+    traffic, each = (amounts.up, amounts.down, amounts.peer), (step, job, aggregation, evaluation)
+    return Forecast(seconds, _memory(parts), *traffic, *each, training, amounts.jobs)
 
 
 def sentence(forecast: Forecast, mail: bool, shorter: float | None = None) -> str:
@@ -213,11 +218,16 @@ def _seconds(loop: FederatedLoop, total: float) -> tuple[float, float, float]:
 
 def _evaluation(parts: Parts) -> float:
     """Seconds of testing one model."""
-    evaluate, w = parts.evaluate.evaluate, parts.loop.server["w"]
+    evaluate, w, clock = parts.evaluate.evaluate, parts.loop.server["w"], _clock(parts.loop)
     evaluate.sums(w, [0])  # warm-up
-    begin = time.perf_counter()
+    begin = clock()
     evaluate.sums(w, [0])
-    return (time.perf_counter() - begin) * max(1.0, len(evaluate.y) / CHUNK)
+    return (clock() - begin) * max(1.0, len(evaluate.y) / CHUNK)
+
+
+def _clock(loop: FederatedLoop) -> Callable[[], float]:
+    """A GPU's work takes no time of the processor."""
+    return time.perf_counter if loop.server["w"].is_cuda else time.process_time
 
 
 def _memory(parts: Parts) -> float:

@@ -26,6 +26,7 @@ from bench.simulation.tally import Ended, Tally
 from bench.simulation.traffic import Traffic
 from bench.simulation.training import Learner, Training
 from bench.simulation.travel import travel
+from bench.simulation.underway import Underway
 
 
 class Coordinator:
@@ -49,6 +50,7 @@ class Coordinator:
         self.arrivals_per_round = rules.arrivals_per_round or rules.schedule.buffer
         self.sync_stragglers = self.sync and rules.schedule.buffer > 1
         self.training: Learner = training or Training(algo, fed, engine, rules, w0)
+        self.underway = Underway(engine)
         self.server = algo.init_server(w0, fed)
         own = {"w": w0} if algo.personal != "none" or algo.keeps_unsent else {}
         sent = {"sent": fed.all_layers} if algo.keeps_unsent else {}
@@ -107,7 +109,10 @@ class Coordinator:
 
     def learn(self, rows: Dispatch) -> Learned:
         """What these devices will upload."""
-        return self.training.learn(rows, self.sent, self.memory)
+        self.underway.begin(rows)
+        learned = self.training.learn(rows, self.sent, self.memory)
+        self.underway.end()
+        return learned
 
     def _receive(self, rows: Dispatch, learned: Learned, at: Sequence[int], tally: Tally) -> list[int]:
         """Uploads come in, whose rows of `learned` are `at`; returns the ones that count."""

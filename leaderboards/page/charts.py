@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.output.curves import AXES, DIFFERENT, Curve, columns, curve
+from bench.output.curves import AXES, Curve, curve
+from bench.output.paces import DIFFERENT, columns
 from leaderboards.page.boards import Board
 from leaderboards.page.html import Html, el, joined
 
@@ -38,7 +39,7 @@ class Frame:
 
 
 def learning(board: Board, axis: str) -> Html:
-    """Accuracy over rounds or virtual time: the mean, and a band from the lowest to the highest seed."""
+    """Accuracy over rounds, virtual time or traffic: the mean, and a band from the lowest to the highest seed."""
     found = [drawn for line in board.lines if (drawn := curve(line, axis, POINTS)) is not None]
     if not found:
         return Html("")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from bench.output.curves import pace_differs
+from bench.output.paces import at_moment, moment_text, moments
 from bench.output.seeds import SeedNumbers, SeedRuns
 from leaderboards.page import charts
 from leaderboards.page.boards import Board
@@ -27,7 +27,7 @@ def section(boards: Sequence[Board]) -> Html:
 
 
 def _board(board: Board) -> Html:
-    axes = ["round", *(["virtual_seconds"] if pace_differs(board.lines, "virtual_seconds") else [])]
+    axes = ["round", *(("virtual_seconds", "megabytes") if moments(board.lines) else ())]
     pictures = [charts.learning(board, axis) for axis in axes]
     pictures += [charts.pareto(board, cost) for cost in ("megabytes", "virtual_seconds")]
     figures = [el("figure", picture) for picture in pictures if picture]
@@ -43,11 +43,12 @@ def _board(board: Board) -> Html:
 
 
 def costs(board: Board) -> Html:
-    """Rounds, virtual seconds and bytes to the target."""
-    goal = f"to {100 * board.target:g} %"
+    """Rounds, virtual seconds and bytes to the target; accuracies at one moment where rounds take differently long."""
+    goal, common = f"to {100 * board.target:g} %", moments(board.lines)
     names = ("Method", "Seeds", "Final %", "Best %", f"Rounds {goal}", f"Virtual s {goal}", f"MB {goal}")
-    head = el("tr", *map(sortable, names))
-    table = el("table", el("thead", head), el("tbody", *map(_row, board.lines)), class_="plain sortable")
+    head = el("tr", *map(sortable, (*names, *(f"% at {moment_text(*one)}" for one in common.items()))))
+    rows = [_row(line, common) for line in board.lines]
+    table = el("table", el("thead", head), el("tbody", *rows), class_="plain sortable")
     return scroll(table, f"Costs {goal}: {board.title}")
 
 
@@ -78,6 +79,8 @@ def _at_target(line: SeedRuns[CommittedRun], name: str) -> SeedNumbers:
     return line.each(value)
 
 
-def _row(line: SeedRuns[CommittedRun]) -> Html:
-    cells = [el("td", words, class_="n", data_sort="Infinity" if math.isinf(v) else v) for words, v in row(line)]
+def _row(line: SeedRuns[CommittedRun], common: Mapping[str, float]) -> Html:
+    found = [at_moment(line, axis, moment) for axis, moment in common.items()]
+    numbers = [*row(line), *((n.text(",.2f", "none yet") if n.by_seed else "diverged", n.mean) for n in found)]
+    cells = [el("td", words, class_="n", data_sort=v if math.isfinite(v) else "Infinity") for words, v in numbers]
     return el("tr", el("th", line.label, scope="row"), *cells)

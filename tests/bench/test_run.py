@@ -4,14 +4,18 @@ import gc
 import json
 import math
 import os
+import re
 import signal
 import sys
+import time
 import weakref
+from collections import Counter
 from contextlib import nullcontext
 
 import pytest
 
 from bench import run as module
+from bench.engine.steps import Steps
 from bench.errors import UserError
 from bench.federation import checkpoint_path
 from bench.main import command
@@ -19,6 +23,7 @@ from bench.output import facts
 from bench.prepare import compose
 from bench.record import TIMES, read, read_all
 from bench.run import run
+from datamodules.digits import Digits
 
 
 def config(tmp_path, *overrides):
@@ -98,10 +103,38 @@ def test_the_result_says_what_was_done(tmp_path, capsys):
     out, err = capsys.readouterr()
     assert "4,810 parameters" in out and f"engine     {result.engine} (" in out
     assert "schedule   synchronous, 3 of 6 clients a round" in out
+    labels = Counter(Digits().load().test.y.tolist())
+    guess = 100 * max(labels.values()) / labels.total()
+    assert f"target     15.0 %; always answering the most frequent class: {guess:.1f} %\n" in out
     last = out.splitlines()
     assert last[-1] == str(found.folder)
-    assert f"accuracy {100 * accuracy[-1]:.2f} %" in last[-3] and f"after {reached} rounds" in last[-3]
+    at = rows[reached - 1]
+    spent = f"{at['virtual_seconds']:.1f} virtual s, {at['bytes_up'] / 2**20:.1f} MB sent up"
+    assert f"accuracy {100 * accuracy[-1]:.2f} %" in last[-3] and f"after {reached} rounds ({spent})" in last[-3]
+    megabytes = result.upload_bytes / 2**20
+    whole = f"6 rounds: {result.virtual_seconds:.1f} virtual s, {megabytes:.1f} MB up, {megabytes:.1f} MB down; "
+    assert last[-2].startswith(whole)
     assert err.splitlines()[-1].startswith("round 6/6, accuracy")
+
+
+def test_a_long_first_round_says_how_far_it_is(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("bench.output.progress.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("bench.output.progress.SOON_SECONDS", 0.2)
+    add, steps = Steps.add, []
+
+    def slow(self, taken):
+        add(self, taken)
+        steps.append(taken)
+        time.sleep(0.02 if len(steps) < 100 else 0)
+
+    whole = run(config(tmp_path / "quick", "algo=fedasync", "engine=eager", "engine.workers=1"))
+    capsys.readouterr()
+    monkeypatch.setattr(Steps, "add", slow)
+    result = run(config(tmp_path, "algo=fedasync", "engine=eager", "engine.workers=1"))
+    first, *more = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"round 1/6, 6 devices \d+ % trained, .+ left", first)
+    assert all(re.match(r"round \d/6, accuracy", line) for line in more)
+    assert result.weights_sha256 == whole.weights_sha256
 
 
 def test_an_asynchronous_run_says_what_a_round_is(tmp_path, capsys):

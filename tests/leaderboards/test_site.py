@@ -22,6 +22,7 @@ from leaderboards.page.boards import boards
 from leaderboards.page.build import build
 from leaderboards.page.html import Html, el, joined
 from leaderboards.page.layout import tables
+from leaderboards.page.measured import section
 from leaderboards.papers import fed2a, papers
 from leaderboards.verdict import verdicts
 
@@ -191,3 +192,22 @@ def test_the_verb_builds_from_committed_results(tmp_path, monkeypatch, capsys):
     assert command.main() == 0
     assert capsys.readouterr().out.startswith(f"{len(load())} claims, 0 runs: open ")
     assert "What was measured" not in (tmp_path / "x" / "fedlga.html").read_text()
+
+
+def test_schedules_that_differ_are_shown_over_time_and_traffic_and_at_one_moment():
+    def page(pace):
+        curve = [made.crossing(reached, 100, 0.82) for reached in (80, 60)]
+        found = [
+            made.result("fedlc/degrees", method, "emnist_byclass", "degree-3;simulation", accuracy=one, pace=seconds)
+            for method, one, seconds in zip(("fedavg", "fedlc"), curve, (10.0, pace), strict=True)
+        ]
+        return section(boards(found))
+
+    differ, same = page(1.0), page(10.0)
+    for axis in ("virtual time (s)", "traffic of all devices (MB)"):
+        assert f"Test accuracy over {axis}" in differ and f"Test accuracy over {axis}" not in same
+    rows = re.findall(r'<th scope="row">(\w+)</th>(.*?)</tr>', differ)
+    at_100_seconds = {name: re.findall(r">([^<]+)</td>", cells)[-2] for name, cells in rows}
+    assert at_100_seconds == {"FedLC": "83.00", "FedAvg": "30.00"}
+    assert "% at 100 virtual s" in differ and "MB sent up" in differ
+    assert "% at" not in same

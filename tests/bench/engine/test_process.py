@@ -208,9 +208,12 @@ def test_workers_of_a_build_that_nobody_keeps_end_with_it():
 
 START = """
 import torch
+from types import SimpleNamespace
 from bench.engine.process import Forked
 
 class Service:
+    engine = SimpleNamespace()  # is given what counts its steps
+
     def work(self, seed):
         w = torch.ones(500, 500)
         while True:

@@ -99,7 +99,7 @@ def test_fine_tuning_and_many_models_count_as_evaluation():
 
 
 def a_forecast(seconds):
-    return forecast.Forecast(seconds, 1.2e9, 3e9, 1e9, 0.0, 0.0, 0.0, 0.0, 0.0)
+    return forecast.Forecast(seconds, 1.2e9, 3e9, 1e9, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
 
 def test_a_long_run_says_so_and_a_short_one_is_quiet(tmp_path, monkeypatch, capsys):

@@ -1,6 +1,7 @@
 """What a forecast measures, on a clock that only the measured things move, and how it goes from a part to the whole."""
 
 import random
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -42,7 +43,8 @@ def timed(monkeypatch):
             now[0] += JOB * len(jobs.client)
             return train(self, algo, fed, jobs, *rest)
 
-        monkeypatch.setattr(forecast.time, "perf_counter", lambda: now[0])
+        for clock in ("perf_counter", "process_time"):
+            monkeypatch.setattr(forecast.time, clock, lambda: now[0])
         monkeypatch.setattr(engine, "training_step", takes(STEP, engine.training_step))
         monkeypatch.setattr(Eager, "train", slow_jobs)
         monkeypatch.setattr(algo, "aggregate", takes(AGGREGATION, algo.aggregate))
@@ -158,3 +160,20 @@ def test_what_a_users_module_draws_and_counts_while_it_is_measured_has_not_happe
     forecast.measure(parts)
     assert draw_all() == expected
     assert max(counted) > 0 and float(module.steps) == 0
+
+
+def test_time_that_others_take_is_not_the_runs(monkeypatch):
+    parts = build(config("algo=fedavg"))
+    own = forecast.measure(parts)
+
+    def waiting(function):
+        def slow(*arguments):
+            time.sleep(0.05)  # as if another process had the core
+            return function(*arguments)
+
+        return slow
+
+    monkeypatch.setattr(Eager, "train", waiting(Eager.train))
+    monkeypatch.setattr(parts.evaluate.evaluate, "sums", waiting(parts.evaluate.evaluate.sums))
+    busy = forecast.measure(parts)
+    assert busy.step_seconds < own.step_seconds + 0.03 and busy.evaluation_seconds < own.evaluation_seconds + 0.03
