@@ -16,6 +16,7 @@ from sweeps.plan import PlannedRun, Sweep, merged
 LIMIT = (
     1800.0  # seconds of a run at the paper's scale, by the estimate for the machine of COSTS; over it scale=cpu is run
 )
+STAY = 2.0  # times as many claims an hour: for less, a block that was begun is not left
 Job = tuple[str, ...]  # the words of a run, seed included
 
 
@@ -73,10 +74,10 @@ class Block:
     def estimate(self) -> dict[Job, float]:
         return dict(zip(self.jobs, self.seconds, strict=True))
 
-    def factor(self, took: Mapping[Job, float]) -> float:
-        """What its finished runs took, to what was estimated."""
-        timed = [job for job in self.jobs if took.get(job)]
-        return math.fsum(took[job] for job in timed) / math.fsum(map(self.estimate.__getitem__, timed)) if timed else 1
+    def timed(self, took: Mapping[Job, float]) -> tuple[float, float]:
+        """Seconds of its finished runs, and what was estimated for them."""
+        jobs = [job for job in self.jobs if took.get(job)]
+        return math.fsum(took[job] for job in jobs), math.fsum(self.estimate[job] for job in jobs)
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Block:
@@ -185,7 +186,8 @@ class Step:
     block: Block
     claims: Mapping[str, frozenset[Job]]  # its own that are open -> what each still lacks
     settles: int  # these, and those of other blocks that lack nothing else
-    factor: float
+    factor: float  # its finished runs took so many times what was estimated; all finished ones, if it has none
+    begun: bool
 
     @cached_property
     def lacking(self) -> frozenset[Job]:
@@ -219,7 +221,10 @@ def steps(blocks: Iterable[Block], done: Done) -> Iterator[Step]:
     """The blocks that are not settled, each time the one that settles most claims an hour; a run counts once. A claim
     that needs a run which failed is out."""
     finished, failed = frozenset(done.took), frozenset(done.failed)
-    factors = {block.name: block.factor(done.took) for block in blocks}
+    blocks, begun = list(blocks), {*done.took, *done.busy}
+    timed = {block: block.timed(done.took) for block in blocks}
+    every_took, every_estimate = (math.fsum(pair[i] for pair in timed.values()) for i in (0, 1))
+    usual = every_took / every_estimate if every_took else 1.0
     left = {block: {claim: jobs for claim, jobs in block.lacks.items() if not jobs & failed} for block in blocks}
     while True:
         left = {
@@ -232,9 +237,10 @@ def steps(blocks: Iterable[Block], done: Done) -> Iterator[Step]:
         found = []
         for block, claims in left.items():
             if claims:
-                lacking = frozenset().union(*claims.values())
-                found.append(Step(block, claims, sum(rest <= lacking for rest in every), factors[block.name]))
-        best = max(found, key=lambda step: step.rate)
+                lacking, (took, estimate) = frozenset().union(*claims.values()), timed[block]
+                factor, is_begun = took / estimate if took else usual, not begun.isdisjoint(block.jobs)
+                found.append(Step(block, claims, sum(rest <= lacking for rest in every), factor, is_begun))
+        best = max(found, key=lambda step: step.rate * (STAY if step.begun else 1))
         yield best
         finished |= best.lacking
 

@@ -124,7 +124,7 @@ class CampaignDrive(Drive):
         if found is None:
             return f"{end}; nothing more is begun"
         step, job = found
-        run = shlex.join(word for word in job if word.partition(".")[0].partition("=")[0] in ("algo", "seed"))
+        run = " ".join(word for word in job if word.startswith(("algo=", "seed=")))
         return f"{end}; next {run} of {step.block.name} ({roughly(step.price(job))}, its block {roughly(step.seconds)})"
 
     def _keep(self, blocks: Iterable[Block], done: Done) -> None:
@@ -161,6 +161,7 @@ def keep(queue: CampaignQueue, jobs: Iterable[Job]) -> None:
 def run(options: Options, workers: int, hours: float | None, add: bool, retry: bool, rerun: bool) -> int:
     if add and "dirty" in (git_revision() or "dirty"):
         raise UserError(DIRTY)
+    print("asking the ledger what it lacks", flush=True)
     found = lacking()
     if add and found.blocks:
         found = _with_earlier(options, found)

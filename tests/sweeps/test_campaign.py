@@ -70,7 +70,18 @@ def test_what_a_block_took_takes_the_place_of_its_estimate():
     seconds = dict.fromkeys("abcd", 100)
     blocks = [block("one", seconds, x="a", y="b"), block("two", seconds, z="c", w="d")]
     assert order(blocks)[0][0] == "one"
-    assert order(blocks, Done({job("a"): 300.0})) == [("two", 2, 200), ("one", 1, 300)]
+    assert order(blocks, Done({job("a"): 200.0})) == [("one", 1, 200), ("two", 2, 400)]  # so may the others' be
+    other = Done({job("a"): 900.0, job("c"): 100.0})
+    assert order(blocks, other) == [("two", 1, 100), ("one", 1, 900)]
+    assert ("three", 1, 500) in order([*blocks, block("three", {"e": 100}, v="e")], other)
+
+
+def test_a_block_that_was_begun_is_left_only_for_twice_as_many_claims_an_hour():
+    one = block("one", dict.fromkeys("abc", 100), x="abc")
+    for seconds, begun in ((50, "two"), (80, "one")):
+        two = block("two", dict.fromkeys("de", seconds), y="de")
+        assert order([one, two])[0][0] == "two"
+        assert order([one, two], Done(busy=[job("a")]))[0][0] == begun
 
 
 def test_a_claim_whose_run_failed_is_out_and_the_others_go_on():
