@@ -34,9 +34,10 @@ class NeededRun:
     def at(self, scale: str) -> PlannedRun:
         return PlannedRun(self.method, self.dataset, self.setting, merged(self.overrides, f"scale={scale}"))
 
-    def lacks(self, scale: str) -> list[Job]:
+    def jobs(self, scale: str) -> dict[Job, bool]:
+        """Its runs at a scale, and which of them are lacking."""
         there = {*self.there.get("paper", ()), *self.there.get(scale, ())}
-        return [self.at(scale).words(seed) for seed in self.seeds if seed not in there]
+        return {self.at(scale).words(seed): seed not in there for seed in self.seeds}
 
 
 @dataclass(frozen=True)
@@ -62,13 +63,17 @@ class Block:
 
     name: str
     scale: str
-    jobs: tuple[Job, ...]
+    jobs: tuple[Job, ...]  # the committed ones too: a campaign that made them knows what they took
     seconds: tuple[float, ...]  # of each, estimated
     claims: Mapping[str, tuple[int, ...]]  # which of the jobs each claim lacks
 
     @cached_property
     def lacks(self) -> dict[str, frozenset[Job]]:
         return {claim: frozenset(self.jobs[i] for i in numbers) for claim, numbers in self.claims.items()}
+
+    @cached_property
+    def lacking(self) -> frozenset[Job]:
+        return frozenset().union(*self.lacks.values())
 
     @cached_property
     def estimate(self) -> dict[Job, float]:
@@ -112,7 +117,7 @@ class Lacking(Sweep):
 
 def sweep(blocks: Iterable[Block]) -> Lacking:
     """One study, however the ledger and the blocks change: a run that is finished is finished in all of them."""
-    jobs = dict.fromkeys(job for block in blocks for job in block.jobs)
+    jobs = dict.fromkeys(job for block in blocks for job in block.jobs if job in block.lacking)
     return Lacking("campaign", "what the ledger lacks", (), lacking=tuple(jobs))
 
 
@@ -158,9 +163,10 @@ def _block(name: str, claims: Sequence[ClaimNeeds], prices: Prices) -> Block:
     for claim in claims:
         for run in claim.runs:
             price = prices.seconds(run.at(scale)) * prices.speed
-            for job in run.lacks(scale):
+            for job, is_lacking in run.jobs(scale).items():
                 seconds[job] = math.inf if math.isnan(price) else price
-                lacks.setdefault(claim.claim, []).append(job)
+                if is_lacking:
+                    lacks.setdefault(claim.claim, []).append(job)
     number = {job: i for i, job in enumerate(seconds)}
     numbers = {claim: tuple(dict.fromkeys(number[job] for job in jobs)) for claim, jobs in lacks.items()}
     return Block(name, scale, tuple(seconds), tuple(seconds.values()), numbers)

@@ -113,7 +113,8 @@ class CampaignDrive(Drive):
         if not last:
             print(self._ahead(done), flush=True)
         if self.add and news:
-            self._keep([block for block in self.campaign.blocks if {*block.jobs} <= {*done.took, *done.failed}], done)
+            over = {*done.took, *done.failed}
+            self._keep([block for block in self.campaign.blocks if block.lacking <= over], done)
 
     def _ahead(self, done: Done) -> str:
         """What is begun next, and when all is over."""
@@ -128,7 +129,7 @@ class CampaignDrive(Drive):
         return f"{end}; next {run} of {step.block.name} ({roughly(step.price(job))}, its block {roughly(step.seconds)})"
 
     def _keep(self, blocks: Iterable[Block], done: Done) -> None:
-        jobs = {job for block in blocks for job in block.jobs if job in done.took} - self._given
+        jobs = {job for block in blocks for job in block.lacking if job in done.took} - self._given
         if jobs:
             self._given |= jobs
             keep(_queue(self), jobs)
@@ -186,9 +187,9 @@ def _with_earlier(options: Options, found: Campaign) -> Campaign:
     """Adds what an earlier start has finished; what the ledger lacks then although it is finished, it did not take (the
     code was not committed, or changed during the run), and is run again."""
     queue = _opened(_of(options, found))
-    if not (jobs := queue.done().took):
+    if not queue.finished():
         return found
-    keep(queue, jobs)
+    keep(queue, queue.sweep.jobs)
     found = lacking()
     queue = CampaignQueue(found.blocks, queue.storage)
     if trials := [trial.number for trial in queue.finished()]:

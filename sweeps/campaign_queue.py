@@ -11,7 +11,7 @@ import optuna
 from optuna.trial import TrialState
 
 from sweeps.blocks import Block, Done, Job, next_job, sweep
-from sweeps.queue import JOB, RESULT, ClaimedTrial, GridQueue
+from sweeps.queue import JOB, RESULT, ClaimedTrial, GridQueue, TrialQueue
 from sweeps.storage import Storage
 
 
@@ -25,11 +25,13 @@ class CampaignQueue(GridQueue):
 
     def done(self) -> Done:
         """As the study has it now."""
-        states, jobs = self._states(), {shlex.join(job): job for job in self.sweep.jobs}
-        took = {jobs[t.user_attrs[JOB]]: float(t.user_attrs[RESULT].get("wall_seconds") or 0) for t in self.finished()}
+        states, jobs = self._states(), {shlex.join(job): job for block in self.blocks for job in block.jobs}
+        results = {t.user_attrs.get(JOB): t.user_attrs[RESULT] for t in TrialQueue.finished(self)}
+        took = {job: float(results[name].get("wall_seconds") or 0) for name, job in jobs.items() if name in results}
         failed = [jobs[name] for name, seen in states.items() if seen == {TrialState.FAIL}]
         at_work = {TrialState.RUNNING, TrialState.WAITING}
-        return Done(took, failed, [job for name, job in jobs.items() if states[name] & at_work and job not in took])
+        busy = [jobs[name] for name, seen in states.items() if seen & at_work and name not in results]
+        return Done(took, failed, busy)
 
     def _claim(self) -> ClaimedTrial | None:
         return super()._claim() if time.time() < self.until else None

@@ -37,9 +37,10 @@ def found(paper_seconds):
 
 def filled(campaign, without=None):
     """As if every run of the campaign had been made, and every one that is there had ended like them."""
-    jobs = {job for block in campaign.blocks for job in block.jobs} - {without}
+    jobs = {job for block in campaign.blocks for job in block.lacking} - {without}
     scale = campaign.blocks[0].scale
-    there = {job for claim in needs() for run in claim.runs for job in _all(run, scale) if job not in run.lacks(scale)}
+    wanted = [run.jobs(scale).items() for claim in needs() for run in claim.runs]
+    there = {job for jobs in wanted for job, is_lacking in jobs if not is_lacking}
     seeds: dict[tuple[str, ...], list[int]] = {}
     for *words, seed in jobs | there:
         seeds.setdefault(tuple(words), []).append(int(seed.removeprefix("seed=")))
@@ -51,10 +52,6 @@ def filled(campaign, without=None):
             replace(ONE, name=f"{words} {n}", config=ONE.config | {"seed": n}, plan=plan) for n in seeds.get(words, ())
         ]
     return judged(Shelf(runs))
-
-
-def _all(run, scale):
-    return [run.at(scale).words(seed) for seed in run.seeds]
 
 
 ONE = made.result("fedlga/table6", "fedavg", "fmnist", "rho=0.5;tau_max=0.8E;E=5", accuracy=[0.5, 0.99])

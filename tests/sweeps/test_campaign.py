@@ -111,7 +111,7 @@ def test_over_the_limit_it_is_scale_cpu_where_there_is_one(seconds, scaled, scal
 
     (found,) = campaign(claims, prices(price, scaled)).blocks
     assert found.scale == scale  # of all methods alike, and a run at the paper's scale is more than one at scale=cpu
-    assert found.jobs == (job("short", 0, scale), *([job("long", 1)] if scale == "paper" else []))
+    assert found.lacking == {job("short", 0, scale), *([job("long", 1)] if scale == "paper" else [])}
 
 
 def test_what_cannot_be_run_is_named_and_the_rest_goes_on():
@@ -122,7 +122,7 @@ def test_what_cannot_be_run_is_named_and_the_rest_goes_on():
         ClaimNeeds("d", "here", (needed("fedavg"),), "needs an idle machine"),
     ]
     found = campaign(claims, prices(missing=lambda run: "Fetch far." if run.dataset == "far" else ""))
-    assert [b.claims for b in found.blocks] == [{"a": (0,)}]
+    assert [b.lacks for b in found.blocks] == [{"a": {job("fedavg", 1)}}]
     assert found.refused == {"needs an idle machine": ("d",), "Fetch far.": ("c",)}
     assert (found.measured, found.claims) == (1, 2)
     text = campaigns.table(found, Done())
@@ -177,6 +177,15 @@ def test_it_goes_on_with_what_is_lacking_now():
     begun = []
     work(lambda task: begun.append(task.claimed.words) or made_result(), found=later)
     assert begun == [job("e")]
+
+
+def test_what_a_run_took_is_known_after_it_was_added():
+    work(lambda task: made_result(wall_seconds=60.0), until=time.time() + 300)
+    added = Block(QUICK.name, QUICK.scale, QUICK.jobs, QUICK.seconds, {"z": (1,)})
+    queue = options(found=Campaign((added,), 4, {})).queue()
+    queue.set_aside([trial.number for trial in queue.finished()])
+    assert queue.sweep.jobs == (job("d"),) and queue.done().took == {job("c"): 60.0}
+    assert order(queue.blocks, queue.done()) == [("quick", 1, 60)]
 
 
 def test_a_failure_does_not_end_it():
@@ -251,7 +260,7 @@ def test_runs_that_the_ledger_does_not_take_run_again(monkeypatch, capsys):
     taken = Campaign((SLOW, block("quick", {"d": 20}, z="d")), 4, {})
     monkeypatch.setattr(campaigns, "lacking", lambda: taken)
     assert campaigns._with_earlier(options(), MADE) is taken
-    assert given == [job("c"), job("d")]
+    assert given == [job("a"), job("b"), job("c"), job("d")]
     assert options().queue().done().took.keys() == {job("c")}
     assert "1 finished runs that the ledger did not take run again" in capsys.readouterr().out
 
@@ -279,4 +288,4 @@ def test_real_runs_go_on_after_a_worker_was_killed(capsys, monkeypatch):
     assert text.out.splitlines()[-1] == "To keep what is finished: python -m leaderboards add kept"
     assert len(list(Path("kept").glob("*/result.json"))) == 3
     code, text = called(capsys, monkeypatch, "--out", "kept")
-    assert code == 0 and text.out.startswith("campaign: 3 runs, 3 finished before")
+    assert code == 0 and text.out.splitlines()[1] == "campaign: 3 runs, 3 finished before"
