@@ -96,7 +96,7 @@ class Campaign:
 
     blocks: tuple[Block, ...]
     measured: int  # claims that lack nothing
-    refused: Mapping[str, tuple[str, ...]]  # why it cannot be measured here -> the claims
+    refused: Mapping[str, Mapping[str, Sequence[str]]]  # why a campaign cannot measure it -> the claims of each block
 
     @property
     def claims(self) -> int:
@@ -133,10 +133,10 @@ class Prices:
 
 def campaign(needs: Iterable[ClaimNeeds], prices: Prices) -> Campaign:
     columns: dict[str, list[ClaimNeeds]] = {}
-    refused: dict[str, list[str]] = {}
+    refused: dict[str, dict[str, list[str]]] = {}
     for claim in needs:
         if claim.obstacle:
-            refused.setdefault(claim.obstacle, []).append(claim.claim)
+            refused.setdefault(claim.obstacle, {}).setdefault(claim.block, []).append(claim.claim)
         else:
             columns.setdefault(claim.block, []).append(claim)
     blocks, measured = list[Block](), 0
@@ -147,10 +147,10 @@ def campaign(needs: Iterable[ClaimNeeds], prices: Prices) -> Campaign:
             continue
         sentences = [prices.missing(run.at(block.scale)) for claim in claims for run in claim.runs]
         if sentence := next(filter(None, sentences), ""):
-            refused.setdefault(sentence, []).extend(block.claims)
+            refused.setdefault(sentence, {})[name] = list(block.claims)
         else:
             blocks.append(block)
-    return Campaign(tuple(blocks), measured, {why: tuple(claims) for why, claims in refused.items()})
+    return Campaign(tuple(blocks), measured, refused)
 
 
 def _block(name: str, claims: Sequence[ClaimNeeds], prices: Prices) -> Block:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
+from tempfile import gettempdir
 
 from bench.apart import ROOT, answers
 from bench.errors import UserError
@@ -25,7 +26,6 @@ from sweeps.stale import stale
 from sweeps.storage import StorageAddress
 from sweeps.worker import Options
 
-NAMED = 3  # claims in one line
 DIRTY = "--add keeps runs of committed code only, and the code here is not committed: commit it, or leave --add out."
 
 
@@ -56,14 +56,12 @@ def _of_dataset(run: PlannedRun) -> tuple[str, ...]:
 
 @cache
 def _missing(*of_dataset: str) -> str:
-    from bench.prepare import compose, plugins
-    from datamodules.base import DataError
+    """Nothing is downloaded to find out."""
+    from bench.prepare import compose, registry
 
-    try:
-        plugins.require(compose.config(list(of_dataset))["dataset"])
-    except DataError as error:
-        return str(error)
-    return ""
+    node = compose.config([*of_dataset, f"out={gettempdir()}"])["dataset"]
+    dataset = registry.create(node)
+    return "" if dataset.available() is not None else f"{node['name']} is not here: {dataset.how_to_get()}."
 
 
 def preview(options: Options) -> str:
@@ -85,8 +83,8 @@ def table(found: Campaign, done: Done) -> str:
     lines = aligned(rows, words=(0, 1)) if len(rows) > 1 else ["Nothing is lacking that can be run here."]
     lines += ["", f"{done.measured(found)} of {found.claims} claims have all their runs."]
     for why, of in found.refused.items():
-        others = f" and {len(of) - NAMED} more" if len(of) > NAMED else ""
-        lines.append(f"Not by a campaign, {len(of)} claims ({', '.join(of[:NAMED])}{others}): {why}")
+        lines.append(f"Not by a campaign, {sum(map(len, of.values()))} claims: {why}")
+        lines += [f"    {block} ({len(claims)})" for block, claims in of.items()]
     lines.append(
         f"A block is at scale=cpu where its protocol has one and a run at the paper's would take over {LIMIT / 60:.0f} "
         "min by the estimate,\nwhich is good to a factor of three; the first finished run of a block corrects it."

@@ -123,10 +123,26 @@ def test_what_cannot_be_run_is_named_and_the_rest_goes_on():
     ]
     found = campaign(claims, prices(missing=lambda run: "Fetch far." if run.dataset == "far" else ""))
     assert [b.lacks for b in found.blocks] == [{"a": {job("fedavg", 1)}}]
-    assert found.refused == {"needs an idle machine": ("d",), "Fetch far.": ("c",)}
+    assert found.refused == {"needs an idle machine": {"here": ["d"]}, "Fetch far.": {"elsewhere": ["c"]}}
     assert (found.measured, found.claims) == (1, 2)
     text = campaigns.table(found, Done())
-    assert "1 claims (c): Fetch far." in text and "1 claims (d): needs an idle machine" in text
+    assert (
+        "1 claims: Fetch far.\n    elsewhere (1)\n" in text
+        and "1 claims: needs an idle machine\n    here (1)\n" in text
+    )
+
+
+def test_a_data_set_that_is_not_here_is_named_and_not_fetched(monkeypatch):
+    from datamodules.cifar import CIFAR10
+
+    monkeypatch.setattr(CIFAR10, "available", lambda self: None)
+    monkeypatch.setattr(CIFAR10, "load", lambda self: pytest.fail("loaded"))
+    campaigns._missing.cache_clear()
+    words = ("algo=fedavg", "dataset=cifar10", "protocol=fedlc", "scale=paper")
+    missing = campaigns.prices().missing
+    assert missing(NeededRun("m", "d", "s", words, (), {}).at("cpu")).startswith("cifar10 is not here: ")
+    assert not missing(NeededRun("m", "d", "s", ("algo=fedavg", "dataset=digits", "protocol=none"), (), {}).at("paper"))
+    campaigns._missing.cache_clear()
 
 
 def test_the_table_adds_up():
