@@ -9,12 +9,12 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
+from bench.apart import answers
 from bench.errors import UserError
 from bench.output.keys import dotted
 from bench.output.outcome import gaps
 from bench.record import Run, read
 from leaderboards import results
-from leaderboards.apart import answers
 from leaderboards.plans import SweepRun, every
 from leaderboards.results import CommittedRun, Planned, shaping
 
@@ -182,7 +182,8 @@ def resolve_for(runs: Sequence[Run]) -> dict[Overrides, dict[str, Any]]:
 def _resolved(questions: set[Overrides]) -> dict[Overrides, dict[str, Any]]:
     """The resolved config of each command line, and of those asked for before."""
     if asked := sorted(questions - _known.keys()):
-        _known.update(zip(asked, answers("configs", asked, "the plans could not be resolved"), strict=True))
+        configs = answers("bench.answers", ["configs"], asked, "the plans could not be resolved")
+        _known.update(zip(asked, configs, strict=True))
     return _known
 
 

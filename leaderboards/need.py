@@ -14,7 +14,7 @@ from leaderboards import judge, results, rivals, seeds
 from leaderboards.ledger import Claim, load
 from leaderboards.measure import Shelf, calibration, judged, measure
 from leaderboards.papers import LedgerError, special
-from leaderboards.plans import Cell, cell_of, places
+from leaderboards.plans import Cell, cell_of, standing_for
 from leaderboards.verdict import comparable
 
 SHORT = 60.0  # seconds: a run that takes less costs nothing
@@ -116,8 +116,7 @@ def _runs(shelf: Shelf) -> Mapping[Cell, set[int]]:
 
 
 def _command(cell: Cell, lacking: list[int]) -> Iterator[str]:
-    counting = (place for place in places(cell) if place.counts)
-    place = min(counting, key=lambda place: len(place.sweep.grids[place.run.label]), default=None)  # no grid around it
+    place = standing_for(cell)
     if lacking and place is not None:
         narrowed = [f"method={cell.method}", f"dataset={place.run.dataset}", f"setting={place.run.setting}"]
         yield "  " + join(

@@ -81,3 +81,9 @@ def places(wanted: Cell, where: str | None = None) -> list[SweepRun]:
     """The runs that stand for a cell; only those of the sweep that covers `where`, if one does."""
     found = _by_cell().get(wanted, [])
     return [place for place in found if where in place.sweep.covers] or found
+
+
+def standing_for(wanted: Cell, where: str | None = None) -> SweepRun | None:
+    """The one that is to be run for it: in the reading that counts, with no grid around it if there is such a run."""
+    counting = (place for place in places(wanted, where) if place.counts)
+    return min(counting, key=lambda place: len(place.sweep.grids[place.run.label]), default=None)

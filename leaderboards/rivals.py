@@ -131,6 +131,6 @@ def needs(claim: Claim) -> list[Cell]:
         return []
     if claim.method == "best method":
         return [cell_of(claim, name) for name in special(claim.paper).methods]
-    other = yardstick(claim) or rival(claim)
+    others = [yardstick(claim) or rival(claim), calibration(claim) if claim.metric == "accuracy_at_time" else None]
     own = cell_of(claim, claim.method.partition(VERSUS)[0])
-    return [own] if other is None or other.id == claim.id else [own, cell_of(other)]
+    return list(dict.fromkeys([own, *(cell_of(other) for other in others if other is not None)]))

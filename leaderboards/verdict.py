@@ -222,11 +222,11 @@ def _elsewhere(claim: Claim, shelf: Shelf) -> tuple[bool, tuple[str, ...]]:
 
 def asked_of(claim: Claim) -> tuple[Open, ...]:
     """The questions about any run that the claim's own number needs."""
-    found = (question for cell in _cells(claim) for question in open_for(cell.paper, cell.method, cell.dataset))
+    found = (question for cell in cells(claim) for question in open_for(cell.paper, cell.method, cell.dataset))
     return tuple(dict.fromkeys(found))
 
 
-def _cells(claim: Claim) -> list[Cell]:
+def cells(claim: Claim) -> list[Cell]:
     """What a claim's own number is made of."""
     pair = rivals.compared(claim)
     return [cell_of(claim, claim.method.partition(VERSUS)[0])] if pair is None else [pair[0], *pair[1]]
@@ -234,7 +234,7 @@ def _cells(claim: Claim) -> list[Cell]:
 
 def seeds_fixed(claim: Claim) -> int:
     """By how many it is judged."""
-    return min(len(judged_seeds(cell, claim.metric)) for cell in _cells(claim))
+    return min(len(judged_seeds(cell, claim.metric)) for cell in cells(claim))
 
 
 def comparable(claim: Claim) -> tuple[float | None, float]:

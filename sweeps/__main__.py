@@ -20,6 +20,7 @@ SAMPLERS = ("grid", "tpe")
 VERBS = {
     "list": "every sweep: runs, estimated time, source",
     "NAME": "run a sweep, fedlga/table4 say; the same words go on with it after a stop",
+    "campaign": "run what the ledger still lacks, by claims an hour; --dry-run prints what it would cost",
     "results NAME": "the table and plots of what is finished",
     "dashboard NAME": "Optuna's dashboard of it in the browser",
 }
@@ -29,6 +30,8 @@ examples:
   python -m sweeps fedlga/table4 dataset=fmnist scale=cpu --dry-run   its commands, one per line
   python -m sweeps fedlga/table4 dataset=fmnist scale=cpu --workers 2 run it; the same command goes on after a stop
   python -m sweeps fedlga/table4 dataset=fmnist sampler=tpe       search around the paper's grid
+  python -m sweeps campaign --dry-run                             what the ledger lacks, and the price of it
+  python -m sweeps campaign --hours 8 --workers 2 --add           run it for a night; the same command goes on
   python -m sweeps results fedlga/table4 dataset=fmnist scale=cpu the table and plots of what is finished
   python -m sweeps dashboard fedlga/table4 dataset=fmnist scale=cpu   Optuna's dashboard in the browser
 """
@@ -50,6 +53,8 @@ def _verb() -> int:
     if first == "list":
         print(listing(rest))
         return 0
+    if first == "campaign":
+        return _campaign(rest, args)
     verb, named = (first, rest) if first in ("results", "dashboard") else ("run", args.words)
     if not named:
         raise UserError(f"{verb} of which sweep? python -m sweeps list shows them all.")
@@ -95,16 +100,19 @@ def _parser() -> Parser:
         "words",
         nargs="*",
         metavar="NAME key=value",
-        help="a sweep, or list, results NAME, dashboard NAME; dataset=, algo=, method=, setting= keep only these runs "
-        "(patterns with * too), seed=0,1 sets the seeds, sampler=tpe searches, other keys of bench.py join every run",
+        help="a sweep, or list, campaign, results NAME, dashboard NAME; "
+        "dataset=, algo=, method=, setting= keep only these runs (patterns with * too), "
+        "seed=0,1 sets the seeds, sampler=tpe searches, other keys of bench.py join every run",
     )
     add = parser.add_argument
-    add("--dry-run", action="store_true", help="print the commands, one per line, and run nothing")
+    add("--dry-run", action="store_true", help="print the commands (campaign: the blocks and prices) and run nothing")
     add("--workers", type=int, default=1, metavar="N", help="processes to start here (default 1)")
     add("--storage", metavar="URL", help="sqlite:///file.db (default: sweeps.db in --out) or postgresql://user@host/db")
     add("--out", default="runs", metavar="DIR", help="the folder that holds the runs and tables (default: runs)")
     add("--grace", type=int, default=120, metavar="S", help="a worker silent for so long counts as dead (default 120)")
     add("--trials", type=int, default=20, metavar="N", help="sampler=tpe: trials of every method (default 20)")
+    add("--hours", type=float, metavar="H", help="campaign: begin no run that would end later, by the estimate")
+    add("--add", action="store_true", help="campaign: add finished blocks to the ledger (leaderboards add)")
     add("--retry-failed", action="store_true", help="run what failed once more")
     add("--rerun", action="store_true", help="run again what was finished by other code of its method than is here now")
     add("--port", type=int, default=8080, help="dashboard: where it listens (default 8080)")
@@ -149,6 +157,20 @@ def _act(verb: str, options: Options, args: Namespace) -> int:
     if args.rerun:
         queue.set_aside(stale(queue).trials)
     return Drive(options, args.workers, queue).run()
+
+
+def _campaign(keys: list[str], args: Namespace) -> int:
+    from sweeps import campaign
+
+    if keys:
+        raise UserError(f"'{keys[0]}': a campaign takes no keys; what it runs follows from the ledger.")
+    if args.hours is not None and not 0 < args.hours < math.inf:
+        raise UserError(f"--hours {args.hours:g} is not possible: more than 0.")
+    options = _options("campaign", [], "grid", args)
+    if args.dry_run:
+        print(campaign.preview(options))
+        return 0
+    return campaign.run(options, args.workers, args.hours, args.add, args.retry_failed, args.rerun)
 
 
 def listing(keys: list[str]) -> str:

@@ -39,6 +39,7 @@ class Drive:
     options: Options
     workers: int
     queue: TrialQueue
+    more: tuple[str, ...] = ()  # options of the command beside these
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     began: float = field(default_factory=time.monotonic)
     _said: tuple[float, QueueState | None] = (-math.inf, None)
@@ -83,7 +84,7 @@ class Drive:
             "--workers",
             str(self.workers),
         ]
-        return shlex.join(["python", "-m", "sweeps", self.options.name, *given, *more])
+        return shlex.join(["python", "-m", "sweeps", self.options.name, *given, *more, *self.more])
 
     def _start(self) -> None:
         threads = str(max(1, (os.cpu_count() or 1) // self.workers))  # more threads than cores: fifty times slower
@@ -161,14 +162,17 @@ class Drive:
     def _end(self) -> int:
         state = self.queue.state()
         show(self.queue, self.folder)
+        self._say_what_failed()
+        if state.open:
+            print(f"Not finished: {words(state)}. To go on: {self.command}", file=sys.stderr, flush=True)
+        return 1 if state.open or state.failed else 0
+
+    def _say_what_failed(self) -> None:
         if listed := results.failures(self.queue.sweep, self.queue.trials()):
             print("\nFailed:\n" + "\n".join(listed), file=sys.stderr)
             print(f"Once the reason is gone: {self.command} --retry-failed", file=sys.stderr, flush=True)
         if died := [process.returncode for process in self.processes if process.returncode not in (0, 130)]:
             print(f"{len(died)} worker(s) ended early (exit codes {died}): see {self.folder}/.", file=sys.stderr)
-        if state.open:
-            print(f"Not finished: {words(state)}. To go on: {self.command}", file=sys.stderr, flush=True)
-        return 1 if state.open or state.failed else 0
 
 
 def show(queue: TrialQueue, folder: Path) -> None:

@@ -92,6 +92,10 @@ class TrialQueue(ABC):
     def state(self) -> QueueState:
         """How far it is."""
 
+    def is_over(self) -> bool:
+        """Is there nothing left for a worker, whatever becomes of the others?"""
+        return not self.state().open
+
     def watch(self, trial: optuna.Trial) -> Callable[[int, float | None], None]:
         """What is told every round and its accuracy: by default nothing, a trial runs to its end."""
         return lambda round, accuracy: None

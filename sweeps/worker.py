@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import sys
@@ -21,6 +22,8 @@ from optuna.trial import TrialState
 from bench.errors import Diverged, guarded, of_machine
 from bench.output.result import RunResult
 from bench.record import Run, read
+from sweeps.blocks import Block
+from sweeps.campaign_queue import CampaignQueue
 from sweeps.patience import DatabaseAway
 from sweeps.plan import command, find, pairs
 from sweeps.queue import CODE, ERROR, RECORD, RESULT, ClaimedTrial, GridQueue, TrialQueue, value
@@ -42,9 +45,14 @@ class Options:
     grace: int
     sampler: str = "grid"
     trials: int = 20
+    blocks: tuple[Mapping[str, Any], ...] = ()  # of a campaign, which the ledger makes and no sweep has
+    until: float = math.inf  # of a campaign: nothing is begun that would end later
 
     def queue(self, patient: bool = False) -> TrialQueue:
-        sweep, storage = find(self.name, self.keys), Storage(StorageAddress(self.storage, self.grace), patient)
+        storage = Storage(StorageAddress(self.storage, self.grace), patient)
+        if self.blocks:
+            return CampaignQueue(list(map(Block.of, self.blocks)), storage, self.until)
+        sweep = find(self.name, self.keys)
         return GridQueue(sweep, storage) if self.sampler == "grid" else SearchQueue(sweep, storage, self.trials)
 
     def dumped(self) -> str:
@@ -53,7 +61,7 @@ class Options:
     @classmethod
     def loaded(cls, text: str) -> Options:
         fields = json.loads(text)
-        return cls(**fields | {"keys": tuple(fields["keys"])})
+        return cls(**fields | {key: tuple(fields[key]) for key in ("keys", "blocks")})
 
 
 @dataclass(frozen=True)
@@ -123,7 +131,7 @@ class TrialWorker:
             claimed = self.queue.claim()
             if claimed is not None:
                 self._run(claimed)
-            elif not self.queue.state().open:
+            elif self.queue.is_over():
                 return 0
             else:
                 time.sleep(POLL_SECONDS)  # others are at work; should one die, its trial comes back

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
 
+from bench.apart import answers
 from bench.metrics import BYTES_PER_PARAMETER, GB, MB, upload_cost
-from leaderboards.apart import answers
 from leaderboards.arithmetic import Book, Derivation
 from leaderboards.ledger import Claim, printed_numbers
 from leaderboards.metrics import Metric, share
@@ -37,7 +37,7 @@ def deep_rounds(method: str, dataset: str) -> int:
 def layers() -> dict[str, tuple[int, int]]:
     """Data set -> (shallow, deep) parameters of our own model for it."""
     questions = [(["protocol=fed2a", f"dataset={name}", "scale=paper"], *IMAGES[name]) for name in IMAGES]
-    found = answers("layers", questions, "the models could not be built")
+    found = answers("bench.answers", ["layers"], questions, "the models could not be built")
     return {name: (shallow, deep) for name, (shallow, deep) in zip(IMAGES, found, strict=True)}
 
 

@@ -93,7 +93,7 @@ def sweeps(argv: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     keys, _ = sweeps_tools._sampler(words)
     if keys[:1] == ["list"]:
         assert sweeps_tools._matching(keys[1:])
-    elif keys:
+    elif keys and keys != ["campaign"]:
         name, *given = keys[1:] if keys[0] in ("results", "dashboard") else keys
         compose.config(list(find_sweep(name, given).runs[0].overrides))
 
