@@ -1,7 +1,10 @@
-"""python -m leaderboards replan: which runs of today's plans the committed results are, after plans have changed."""
+"""python -m leaderboards replan: which runs of today's plans the committed results are, after plans or defaults have
+changed."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,11 +12,12 @@ from bench.errors import UserError
 from bench.record import Run
 from leaderboards import results
 from leaderboards.add import planned, resolve_for
-from leaderboards.results import CommittedRun
+from leaderboards.results import CommittedRun, Planned
+from sweeps.plan import command
 
 
 def replan(folder: Path = results.FOLDER) -> tuple[list[CommittedRun], list[str]]:
-    """The results whose plans were written anew, and why others have none."""
+    """The results whose plans or commands were written anew, and why others have none."""
     found = results.load(folder)
     runs = {result.name: _run(result, folder) for result in found}
     configs = resolve_for(list(runs.values()))
@@ -24,10 +28,19 @@ def replan(folder: Path = results.FOLDER) -> tuple[list[CommittedRun], list[str]
         except UserError as error:
             lost.append(str(error))
             continue
-        if plan != result.plan:
-            changed.append(replace(result, plan=plan))
-            results.write(changed[-1], folder)
+        today = replace(result, plan=plan, command=_command(result, plan))
+        if today != result:
+            changed.append(today)
+            results.write(today, folder)
     return changed, lost
+
+
+def _command(result: CommittedRun, plan: Sequence[Planned]) -> str:
+    """What runs it again: a default that it went by may have changed, and the plan's words say what it was."""
+    wanted = next((one.overrides for one in plan if not one.differs), ())
+    if {*wanted} <= {*shlex.split(result.command)}:
+        return result.command
+    return command([*wanted, "logger=none", f"seed={result.seed}"])
 
 
 def _run(result: CommittedRun, folder: Path) -> Run:

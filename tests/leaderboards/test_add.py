@@ -144,7 +144,7 @@ def test_a_run_that_departs_from_its_sweep_says_in_what(finished, tmp_path):
 def test_the_cpu_scale_of_a_plan_is_no_departure_but_not_the_papers(finished, tmp_path):
     words = ("algo=fedavg", "dataset=gtsrb", "protocol=fed2a", "scale=cpu")
     [(result, _)] = add([finished(*words)], tmp_path / "results")
-    [planned] = [p for p in result.plan if p.setting == "R=300"]
+    planned = next(p for p in result.plan if (p.sweep, p.setting) == ("fed2a/table4", "R=300"))
     assert planned.scale == "cpu"
     assert planned.differs == {"rounds": (300, 60), "model.width": (1.0, 0.25), "eval_every": (1, 4)}
 

@@ -115,7 +115,7 @@ def test_the_verb_prints_scale_seeds_and_commands(monkeypatch, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].startswith("scale      paper") and lines[2] == "seeds      0, 1, 2"
     assert lines[3] == "all        python -m sweeps fedlga/table6 dataset=fmnist method=fedprox,fedlga"
-    assert "algo=fedprox algo.mu=1 dataset=fmnist" in lines[4] and "algo=fedlga" in lines[5]
+    assert "algo=fedprox algo.mu=0.1 dataset=fmnist" in lines[4] and "algo=fedlga" in lines[5]
     assert run(monkeypatch, "command", "fedlc/sec-5.3.2/sc_fedlc/cifar10/level-1+testbed/best_accuracy") == 0
     assert "cannot run here: measured on a testbed" in capsys.readouterr().out
 

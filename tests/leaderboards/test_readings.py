@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from dataclasses import replace
 
@@ -126,6 +127,16 @@ def test_a_result_finds_its_run_again_when_the_plan_has_changed(tmp_path):
     changed, lost = replan(tmp_path)
     assert [result.plan for result in changed] == [old.plan] and lost == []
     assert json.loads((tmp_path / path.name).read_text())["plan"][0]["setting"] == old.plan[0].setting
+    assert replan(tmp_path) == ([], [])
+
+
+def test_a_command_that_went_by_a_default_of_yesterday_says_what_it_was(tmp_path):
+    old = next(
+        run for run in results.committed() if run.config["algo"]["name"] == "fedlga" and run.plan[0].differs == {}
+    )
+    results.write(replace(old, command=f"python bench.py algo=fedlga dataset=fmnist seed={old.seed}"), tmp_path)
+    [today], _ = replan(tmp_path)
+    assert results.name_of(compose.config(shlex.split(today.command)[2:])) == old.name
     assert replan(tmp_path) == ([], [])
 
 
