@@ -12,7 +12,8 @@ from leaderboards.measure import Shelf
 from leaderboards.papers import LedgerError, papers
 from leaderboards.plans import cell
 from leaderboards.results import CommittedRun
-from sweeps.scaled import SEED, Scaled, scaled
+from sweeps.readings import CHOOSING
+from sweeps.scaled import HELD_OUT, SEED, TEST, Scaled, scaled
 
 WINDOW = 0.05  # of the rounds, up to the one that is meant: an accuracy is their mean
 ENOUGH = 0.8  # of the printed accuracy
@@ -32,14 +33,28 @@ class Tried:
 
 
 def tried(one: Scaled, paper: str, shelf: Shelf) -> dict[str, Tried | None]:
-    """What was run of the points; None: it diverged."""
+    """What was run of the points; None: it diverged, on whatever images."""
     found: dict[str, Tried | None] = {}
     for name in one.points:
-        wanted = cell(paper, "fedavg", one.dataset, one.setting(name))
-        runs = [point.by_seed[SEED].run for point in shelf.points(wanted, None) if SEED in point.by_seed]
-        if runs:
-            found[name] = None if runs[0].result.has_diverged else _read(runs[0], one.share)
+        held_out, tested = (_runs(one, name, images, paper, shelf) for images in (HELD_OUT, TEST))
+        if SEED in held_out:
+            diverged = any(run.result.has_diverged for run in (*held_out.values(), *tested.values()))
+            found[name] = None if diverged else _read(held_out[SEED], one.share)
     return found
+
+
+def _runs(one: Scaled, name: str, images: str, paper: str, shelf: Shelf) -> dict[int, CommittedRun]:
+    """By seed."""
+    points = shelf.points(cell(paper, "fedavg", one.dataset, one.setting(name, images)), None)
+    return {seed: found.run for point in points for seed, found in point.by_seed.items()}
+
+
+def target(one: Scaled, paper: str, shelf: Shelf) -> float | None:
+    """Of the point that was taken, in whole percent; None: it has not been run."""
+    runs = _runs(one, one.chosen, TEST, paper, shelf) if one.chosen else {}
+    if not {*CHOOSING} <= runs.keys():
+        return None
+    return round(math.fsum(_read(runs[seed], one.share).at_share for seed in CHOOSING) / len(CHOOSING), 2)
 
 
 def _read(run: CommittedRun, share: float) -> Tried:

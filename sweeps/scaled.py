@@ -11,7 +11,8 @@ from importlib.util import find_spec
 from sweeps.plan import PlannedRun, cells, merged
 from sweeps.readings import CALIBRATION
 
-HELD_OUT = "val_fraction=0.1"  # of the training data: no test image has a part in it
+HELD_OUT, TEST = "held-out", "test"
+IMAGES = {HELD_OUT: "val_fraction=0.1", TEST: ""}  # a point is taken on the first, its target on the second
 SEED = CALIBRATION  # of every point
 
 
@@ -20,11 +21,16 @@ class Scaled:
     """What scale=cpu sets on one data set. Every point sets the same keys."""
 
     dataset: str
-    share: float  # of its rounds, at which the paper's FedAvg reaches the target
-    level: float  # the target, relative to its last accuracy
+    target: float  # the paper's
+    share: float  # of its rounds, at which the paper's FedAvg reaches it
     printed: float  # its last accuracy
     points: Mapping[str, str]  # name -> overrides
     chosen: str | None = None  # None: nothing has been run to decide it
+
+    @property
+    def level(self) -> float:
+        """The target, relative to the last accuracy."""
+        return self.target / self.printed
 
     @property
     def words(self) -> str:
@@ -32,13 +38,14 @@ class Scaled:
         assert self.chosen is not None
         return self.points[self.chosen]
 
-    def runs(self, paper: str) -> tuple[PlannedRun, ...]:
-        settings = {self.setting(name): f"{words} {HELD_OUT}" for name, words in self.points.items()}
+    def runs(self, paper: str, images: str) -> tuple[PlannedRun, ...]:
+        more = f"target={self.target} {IMAGES[images]}"
+        settings = {self.setting(name, images): f"{words} {more}" for name, words in self.points.items()}
         found = cells(paper, (self.dataset,), settings, {"fedavg": "algo=fedavg"})
         return tuple(replace(run, overrides=merged(run.overrides, "scale=cpu")) for run in found)
 
-    def setting(self, name: str) -> str:
-        return f"scale=cpu;{name}"
+    def setting(self, name: str, images: str) -> str:
+        return f"scale=cpu;{name};{images} images"
 
 
 @cache
