@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from bench.prepare import compose
-from leaderboards import calibrate
+from leaderboards import calibrate, results
 from leaderboards.calibrate import Tried, taken
+from leaderboards.measure import Shelf
 from leaderboards.papers import LedgerError, papers
 from sweeps.scaled import Scaled, scaled
 
@@ -45,7 +46,9 @@ def test_every_point_sets_the_same_keys_and_the_one_taken_is_what_scale_cpu_is(p
         assert all(some == keys[0] for some in keys)
         if one.chosen is not None:
             words = ["algo=fedavg", f"dataset={one.dataset}", f"protocol={paper}", "scale=cpu"]
-            assert compose.config(words) == compose.config([*words, *one.words.split()])
+            config = compose.config(words)
+            assert config == compose.config([*words, *one.words.split()])
+            assert config["target"] == calibrate.target(one, paper, Shelf(results.committed()))
 
 
 def test_what_is_set_is_what_the_committed_runs_choose(monkeypatch: pytest.MonkeyPatch) -> None:
