@@ -135,7 +135,7 @@ def test_a_cell_opens_its_runs_and_its_command_and_closes_again(page, site):
     text = dialog.inner_text()
     assert "FedLGA on FMNIST" in text and "60.0 ± 2.5" in text and "reproduced" in text
     assert dialog.locator("tbody tr").count() == 3
-    assert "python bench.py algo=fedlga algo.scale=-0.1 " in dialog.locator("pre").inner_text()
+    assert "python bench.py algo=fedlga algo.scale=-1 " in dialog.locator("pre").inner_text()
     dialog.get_by_role("button", name="Copy").click()
     page.wait_for_function("['Copied', 'Selected'].includes(document.querySelector('dialog .copy').textContent)")
     page.keyboard.press("Escape")

@@ -61,8 +61,8 @@ def test_every_place_a_sweep_covers_has_claims() -> None:
 @pytest.mark.parametrize("name", sorted(sweeps()))
 def test_a_sweep_names_its_source_and_the_paper_protocol_and_scale(name: str) -> None:
     sweep, paper = sweeps()[name], name.partition("/")[0]
-    seeds, scale = (1, "cpu") if name.endswith("/scale") else (3, "paper")
-    assert sweep.source and len(sweep.seeds) == seeds
+    scale = "cpu" if name.endswith(("/scale", "/target")) else "paper"
+    assert sweep.source and len(sweep.seeds) == (1 if name.endswith("/scale") else 3)
     for run in sweep.runs:
         assert f"protocol={paper}" in run.overrides and f"scale={scale}" in run.overrides
         keys = [word.partition("=")[0] for word in run.overrides]

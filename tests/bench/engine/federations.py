@@ -25,7 +25,8 @@ def composed(name: str) -> dict[str, Any]:
     """Hydra takes as long as the run that is tested: once for all engines and types."""
     small = ["dataset=digits", "clients=5", "cohort=4", "rounds=2", "epochs=2", "batch_size=17", "lr=0.05"]
     uneven = ["partition=dirichlet", "partition.alpha=1", "devices.rho=0.5", "test_samples=64"]
-    return compose.config([*small, *uneven, f"algo={name}", "engine.workers=1"])
+    passes = ["algo.J=2"] if name == "fedagg" else []  # of a round; ten are not 50 steps
+    return compose.config([*small, *uneven, f"algo={name}", *passes, "engine.workers=1"])
 
 
 @cache

@@ -84,8 +84,8 @@ def test_protocol_none_leaves_the_data_set() -> None:
 
 
 def test_a_protocols_fields_of_an_algorithm_are_below_the_command_line() -> None:
-    assert config("algo=fedprox", "dataset=fmnist")["algo"]["mu"] == 1.0
-    assert config("algo=fedprox", "dataset=fmnist", "algo.mu=0.1")["algo"]["mu"] == 0.1
+    assert config("algo=fedprox", "dataset=fmnist")["algo"]["mu"] == 0.1
+    assert config("algo=fedprox", "dataset=fmnist", "algo.mu=0.5")["algo"]["mu"] == 0.5
     assert config("algo=fedprox", "dataset=fmnist", "algo.mu=0.01")["algo"]["mu"] == 0.01  # its default, but asked for
     assert config("algo=fedprox")["algo"]["mu"] == 0.01
 
