@@ -26,7 +26,7 @@ from leaderboards.papers import papers
 from leaderboards.verdict import verdicts as judged
 
 ROOT = Path(__file__).parents[2]
-PAPERS = {"fedlga": 112, "fed2a": 182, "fedlc": 77, "fedagg": 255}  # of the first four: their claims
+PAPERS = {"fedlga": 143, "fed2a": 194, "fedlc": 91, "fedagg": 263}  # of the first four: their claims
 FOUR = tuple(f"{paper}/" for paper in PAPERS)
 METHODS = {
     *("fedavg", "fedprox", "fednova", "scaffold", "feddyn", "fedcm", "mimelite", "fedsam", "fedadam", "fedadagrad"),

@@ -150,7 +150,9 @@ def default_runs():
                 if place.paper == paper and place.counts and question.covers(place.run.method, place.run.dataset):
                     words = [word for word in place.run.overrides if word.partition("=")[0] not in keys]
                     found.setdefault(next(word for word in words if word.startswith("algo=")), words)
-            yield from (pytest.param(question, words, id=f"{question.about}, {algo}") for algo, words in found.items())
+            for place, (algo, words) in enumerate(found.items()):
+                slow = [pytest.mark.slow] if place else []
+                yield pytest.param(question, words, id=f"{question.about}, {algo}", marks=slow)
 
 
 @pytest.mark.parametrize(("question", "words"), default_runs())
