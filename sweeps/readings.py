@@ -9,6 +9,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import product
+from typing import Any
 
 from sweeps.plan import PlannedRun, merged
 
@@ -65,9 +66,15 @@ class Open:
 @cache
 def questions(paper: str) -> tuple[Open, ...]:
     """OPEN in sweeps/<paper>.py."""
+    found: tuple[Open, ...] = declared(paper, "OPEN")
+    return found
+
+
+def declared(paper: str, name: str) -> tuple[Any, ...]:
+    """What sweeps/<paper>.py lists under a name."""
     if find_spec(f"sweeps.{paper}") is None:
         return ()
-    found: tuple[Open, ...] = getattr(import_module(f"sweeps.{paper}"), "OPEN", ())
+    found: tuple[Any, ...] = getattr(import_module(f"sweeps.{paper}"), name, ())
     return found
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 
 from sweeps.plan import PlannedRun, cells, merged
-from sweeps.readings import CALIBRATION
+from sweeps.readings import CALIBRATION, declared
 
 HELD_OUT, TEST = "held-out", "test"
 IMAGES = {HELD_OUT: "val_fraction=0.1", TEST: ""}  # a point is taken on the first, its target on the second
@@ -51,7 +49,5 @@ class Scaled:
 @cache
 def scaled(paper: str) -> tuple[Scaled, ...]:
     """SCALED in sweeps/<paper>.py."""
-    if find_spec(f"sweeps.{paper}") is None:
-        return ()
-    found: tuple[Scaled, ...] = getattr(import_module(f"sweeps.{paper}"), "SCALED", ())
+    found: tuple[Scaled, ...] = declared(paper, "SCALED")
     return found
