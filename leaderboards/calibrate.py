@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from sweeps.scaled import HELD_OUT, SEED, TEST, Scaled, scaled
 
 WINDOW = 0.05  # of the rounds, up to the one that is meant: an accuracy is their mean
 ENOUGH = 0.8  # of the printed accuracy
-EQUAL = 0.01  # relative accuracies that differ by less are the same shape
+TAIL = 0.25  # of the rounds, the last ones: there a curve is a line and what it jumps by
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Tried:
 
     at_share: float  # accuracy at the share of rounds at which the paper's FedAvg reaches its target
     last: float
+    jump: float  # of a single evaluation: its standard deviation around the line
 
     @property
     def level(self) -> float:
@@ -54,18 +56,30 @@ def target(one: Scaled, paper: str, shelf: Shelf) -> float | None:
     runs = _runs(one, one.chosen, TEST, paper, shelf) if one.chosen else {}
     if not {*CHOOSING} <= runs.keys():
         return None
-    return round(math.fsum(_read(runs[seed], one.share).at_share for seed in CHOOSING) / len(CHOOSING), 2)
+    return round(statistics.fmean(_read(runs[seed], one.share).at_share for seed in CHOOSING), 2)
 
 
 def _read(run: CommittedRun, share: float) -> Tried:
     accuracies = run.rows["test_accuracy"]
 
-    def up_to(end: float) -> float:
-        first, last = (round(part * len(accuracies)) for part in (end - WINDOW, end))
-        known = [value for value in accuracies[first:last] if value is not None]
-        return math.fsum(known) / len(known)
+    def known(first: float, last: float) -> list[float]:
+        rounds = slice(*(round(part * len(accuracies)) for part in (first, last)))
+        return [value for value in accuracies[rounds] if value is not None]
 
-    return Tried(up_to(share), up_to(1.0))
+    at_share, end = (statistics.fmean(known(part - WINDOW, part)) for part in (share, 1.0))
+    return Tried(at_share, end, _around_a_line(known(1 - TAIL, 1)))
+
+
+def _around_a_line(values: list[float]) -> float:
+    times = range(len(values))
+    line = statistics.linear_regression(times, values)
+    squares = ((value - line.intercept - line.slope * t) ** 2 for t, value in zip(times, values, strict=True))
+    return math.sqrt(math.fsum(squares) / (len(values) - 2))
+
+
+def blur(ended: Mapping[str, Tried]) -> float:
+    """The standard deviation of a printed ratio: two evaluations of a single run."""
+    return math.sqrt(2) * statistics.median(point.jump / point.last for point in ended.values())
 
 
 def taken(one: Scaled, found: Mapping[str, Tried | None]) -> str | None:
@@ -75,7 +89,7 @@ def taken(one: Scaled, found: Mapping[str, Tried | None]) -> str | None:
     ended = {name: point for name, point in found.items() if point is not None}
     good = {name: point for name, point in ended.items() if point.last >= ENOUGH * one.printed} or ended
     off = {name: abs(point.level - one.level) for name, point in good.items()}
-    near = [name for name in good if off[name] <= min(off.values()) + EQUAL]
+    near = [name for name in good if off[name] <= min(off.values()) + blur(good)]
     return max(near, key=lambda name: good[name].last)
 
 
@@ -105,4 +119,6 @@ def _shown(one: Scaled, found: Mapping[str, Tried | None]) -> str:
             numbers = [f"{100 * point.at_share:.2f} %", f"{100 * point.last:.2f} %", f"{point.level:.3f}"]
         rows.append([f"{'*' if name == one.chosen else ' '} {name}", *numbers])
     head = f"scale=cpu on {one.dataset}, FedAvg on held-out images; printed: {100 * one.printed:.2f} %, {one.level:.3f}"
+    if ended := {name: point for name, point in found.items() if point is not None}:
+        head += f" +- {blur(ended):.3f}, a single run"
     return "\n".join([head, *aligned(rows, words=(0,))])

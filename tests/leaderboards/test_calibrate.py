@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -18,14 +19,14 @@ ONE = Scaled("gtsrb", target=0.784, share=0.9, printed=0.80, points={"a": "lr=1"
 
 
 def at(last: float, level: float) -> Tried:
-    return Tried(last * level, last)
+    return Tried(last * level, last, 0.02 / math.sqrt(2) * last)  # ratios jump by 0.02
 
 
 @pytest.mark.parametrize(
     ("a", "b", "c", "best"),
     [
         (at(0.70, 0.98), at(0.75, 0.94), at(0.75, 1.02), "a"),  # the nearest shape
-        (at(0.70, 0.98), at(0.75, 0.972), at(0.78, 0.95), "b"),  # as near, and higher
+        (at(0.70, 0.98), at(0.75, 0.961), at(0.78, 0.959), "b"),  # as near as can be told, and higher
         (at(0.60, 0.98), at(0.65, 0.90), None, "b"),  # a is below 0.8 of what is printed, c diverged
         (at(0.30, 0.98), at(0.35, 0.90), None, "a"),  # all are below it
     ],
@@ -65,3 +66,10 @@ def test_an_accuracy_is_the_mean_of_what_was_evaluated_in_the_window() -> None:
     found = calibrate._read(SimpleNamespace(rows={"test_accuracy": rows}), 0.5)
     assert found.at_share == pytest.approx((0.46 + 0.48) / 2)  # rounds 46 to 50
     assert found.last == pytest.approx((0.96 + 0.98) / 2)
+
+
+def test_a_jump_is_what_single_evaluations_are_off_a_line_at_the_end() -> None:
+    rows = [0.5] * 75 + [0.5 + k / 1000 + (-1) ** k * 0.02 for k in range(25)]
+    found = calibrate._read(SimpleNamespace(rows={"test_accuracy": rows}), 0.5)
+    assert found.jump == pytest.approx(0.02, rel=0.05)
+    assert calibrate.blur({"a": found}) == pytest.approx(math.sqrt(2) * found.jump / found.last)
