@@ -3,30 +3,45 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from textwrap import indent, wrap
 
 from leaderboards import calibrate, judge, results, rivals
 from leaderboards.ledger import Claim, load
-from leaderboards.measure import Shelf, calibration, measure
+from leaderboards.measure import Shelf, View, calibration, measure
 from leaderboards.papers import LedgerError, papers, special
 from leaderboards.plans import cell_of
+from leaderboards.reading import higher
 from leaderboards.verdict import comparable
 from sweeps.readings import CHOOSING, Open, questions
 
 FAR = 5.0  # margins: further is not worse, or one lost cell would decide alone
 
 
-def distances(question: Open, paper: str, shelf: Shelf) -> dict[str, dict[str, float]]:
-    """Reading -> claim -> how many margins it is off, for the claims that every reading was run for."""
+Distances = dict[str, dict[str, float]]  # reading -> claim -> margins
+
+
+def distances(question: Open, paper: str, shelf: Shelf) -> tuple[Distances, str]:
+    """For the claims that every reading was run for, and the scale of those runs: the paper's, if there are any."""
     claims = [claim for claim in load() if claim.paper == paper and _concerns(question, claim)]
-    found = {
-        reading.name: {claim.id: d for claim in claims if (d := _distance(claim, question, reading.name, shelf)) >= 0}
-        for reading in question.readings
+    found = _common(question, claims, shelf, _off)
+    if any(found.values()):
+        return found, "paper"
+    return _common(question, claims, shelf, _off_beside_fedavg), "cpu"
+
+
+def _common(
+    question: Open, claims: Sequence[Claim], shelf: Shelf, distance: Callable[[Claim, View], float | None]
+) -> Distances:
+    views = {reading.name: calibration(shelf, {question: reading.name}) for reading in question.readings}
+    rows = {claim.id: {name: distance(claim, view) for name, view in views.items()} for claim in claims}
+    return {
+        name: {key: off for key, row in rows.items() if None not in row.values() and (off := row[name]) is not None}
+        for name in views
     }
-    common = set.intersection(*(set(by_claim) for by_claim in found.values()))
-    return {name: {key: d for key, d in by_claim.items() if key in common} for name, by_claim in found.items()}
 
 
 def _concerns(question: Open, claim: Claim) -> bool:
@@ -34,15 +49,37 @@ def _concerns(question: Open, claim: Claim) -> bool:
     return plain and question.covers(claim.method, cell_of(claim).dataset)
 
 
-def _distance(claim: Claim, question: Open, reading: str, shelf: Shelf) -> float:
-    """Negative: not run at the paper's scale, or by fewer than three seeds."""
-    view = calibration(shelf, {question: reading})
+def _off(claim: Claim, view: View) -> float | None:
+    """From the printed number, of the last or of the best round; None: not run at the paper's scale."""
     both = (claim.metric, special(claim.paper).unsaid.get(claim.metric, claim.metric))
-    looks = [measure(claim, view, metric) for metric in dict.fromkeys(both)]
-    if any(found is None or found.scale != "paper" or len(found.values) < judge.ENOUGH for found in looks):
-        return -1.0
+    means = [_mean(claim, view, metric, "paper") for metric in dict.fromkeys(both)]
     claimed, _ = comparable(claim)
-    means = [math.fsum(found.values.values()) / len(found.values) for found in looks if found is not None]
+    known = [mean for mean in means if mean is not None]
+    return _margins(claim, claimed, *known) if len(known) == len(means) else None
+
+
+def _off_beside_fedavg(claim: Claim, view: View) -> float | None:
+    """The same at scale=cpu, of accuracies less FedAvg's and of all else as a part of FedAvg's, printed and run."""
+    fedavg = rivals.of_fedavg(claim)
+    if fedavg is None or fedavg.value is None:
+        return None
+    mine, theirs = (_mean(one, view, one.metric, "cpu") for one in (claim, fedavg))
+    if mine is None or theirs is None:
+        return None
+    beside = operator.sub if higher(claim.metric) else operator.truediv
+    claimed = None if claim.value is None else beside(claim.number, fedavg.number)
+    return FAR if math.isinf(theirs) else _margins(claim, claimed, beside(mine, theirs))
+
+
+def _mean(claim: Claim, view: View, metric: str, scale: str) -> float | None:
+    found = measure(claim, view, metric)
+    if found is None or found.scale != scale or len(found.values) < judge.ENOUGH:
+        return None
+    return math.fsum(found.values.values()) / len(found.values)
+
+
+def _margins(claim: Claim, claimed: float | None, *means: float) -> float:
+    """A target that is missed is far from any number."""
     if claimed is None:
         return 0.0 if math.isinf(means[0]) else FAR
     return min(FAR, *(abs(mean - claimed) / judge.margin(claim, claimed) for mean in means))
@@ -64,35 +101,45 @@ def check() -> None:
     shelf = Shelf(results.committed())
     for paper in papers():
         for question in questions(paper):
-            best = nearest(score(question, paper, shelf)[0])
+            found = score(question, paper, shelf)
+            best = nearest(found.by_reading)
             if best is None and question.sweep is not None:
                 raise LedgerError(
                     f"{question.sweep} is said to decide {question.about}, and its runs are not committed."
                 )
-            if best is not None and best != question.chosen:
+            if best is not None and (best, found.scale) != (question.chosen, question.scale):
                 raise LedgerError(
-                    f"sweeps/{paper}.py says that '{question.chosen}' counts for {question.about}; the runs on "
-                    f"calibration seeds choose '{best}': python -m leaderboards readings --paper {paper} shows why."
+                    f"sweeps/{paper}.py says that '{question.chosen}' counts for {question.about}, decided at scale="
+                    f"{question.scale}; the runs on calibration seeds choose '{best}' at scale={found.scale}: "
+                    f"python -m leaderboards readings --paper {paper} shows why."
                 )
 
 
+@dataclass(frozen=True)
+class Score:
+    """How far each reading is off in the mean, of how many claims, by runs of which scale."""
+
+    by_reading: Mapping[str, float]
+    claims: int
+    scale: str
+
+
 @cache
-def score(question: Open, paper: str, shelf: Shelf) -> tuple[dict[str, float], int]:
-    """Of each reading, and of how many claims it is the mean."""
-    found = distances(question, paper, shelf)
-    return scores(found), len(next(iter(found.values())))
+def score(question: Open, paper: str, shelf: Shelf) -> Score:
+    found, scale = distances(question, paper, shelf)
+    return Score(scores(found), len(next(iter(found.values()))), scale)
 
 
 def decided(question: Open, paper: str, shelf: Shelf) -> str:
     """What a question's answer rests on, in words."""
-    by_reading, count = score(question, paper, shelf)
-    if not count:
+    found = score(question, paper, shelf)
+    if not found.claims:
         return "not decided by runs yet"
-    rest = [(off, name) for name, off in by_reading.items() if name != question.chosen]
+    rest = [(off, name) for name, off in found.by_reading.items() if name != question.chosen]
     next_best = "; next: {1}, {0:.2f}".format(*min(rest)) if rest else ""
-    seeds = f"seeds {CHOOSING[0]} to {CHOOSING[-1]}"
-    off = f"{by_reading[question.chosen]:.2f} margins off in the mean of {count} claims"
-    return f"chosen on {seeds} by {question.sweep}: {off}{next_best}"
+    how = f"by {question.sweep}" + (" at scale=cpu, beside FedAvg" if found.scale == "cpu" else "")
+    off = f"{found.by_reading[question.chosen]:.2f} margins off in the mean of {found.claims} claims"
+    return f"chosen on seeds {CHOOSING[0]} to {CHOOSING[-1]} {how}: {off}{next_best}"
 
 
 def overview(paper: str) -> str:
@@ -103,7 +150,7 @@ def overview(paper: str) -> str:
 
 
 def _shown(question: Open, paper: str, shelf: Shelf) -> str:
-    by_reading, _ = score(question, paper, shelf)
+    by_reading = score(question, paper, shelf).by_reading
     about = f"{question.about}: {', '.join(question.methods)} on {', '.join(question.datasets)}"
     lines = [f"{about}; {decided(question, paper, shelf)}"]
     for reading in question.readings:

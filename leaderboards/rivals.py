@@ -28,6 +28,11 @@ def rival(claim: Claim) -> Claim | None:
     return found[0] if found else None
 
 
+def of_fedavg(claim: Claim) -> Claim | None:
+    """The same number as FedAvg's, or None."""
+    return next(iter(_siblings(claim, FEDAVG)), None)
+
+
 def _siblings(claim: Claim, method: str) -> list[Claim]:
     """The same number for another method: in the same setting, or else in the default one."""
     rows = [other for other in _table(claim) if other.method == method and other.id != claim.id]

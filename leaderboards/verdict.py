@@ -162,8 +162,11 @@ def _measured(claim: Claim, found: Looked, shelf: Shelf, ordering: Ordering, ari
     agreement, missing = shown(claim, ordering) if claim.is_ordinal else found.agreement, ""
     if len(values) < planned:
         agreement, missing = Agreement(), f"{len(values)} of the {planned} seeds fixed beforehand"
-    if agreement.agrees and (undecided := [question.about for question in asked_of(claim) if question.sweep is None]):
-        agreement, missing = Agreement(), f"it agrees, but no sweep has decided yet how to read {'; '.join(undecided)}"
+    if agreement.agrees and (undecided := [question.about for question in asked_of(claim) if not question.is_decided]):
+        agreement, missing = (
+            Agreement(),
+            f"it agrees, but no sweep at the paper's scale has decided how to read {'; '.join(undecided)}",
+        )
     none_agrees, elsewhere = _elsewhere(claim, shelf)
     printed, ours, words = relations(claim, ordering)
     name = decide(agreement, printed, ours, decides=found.decides, no_reading_agrees=none_agrees)

@@ -41,10 +41,16 @@ class Open:
     readings: tuple[Reading, ...]
     chosen: str  # by name: what the methods run by default, and what alone may reproduce a claim
     sweep: str | None = None  # whose runs on calibration seeds decided that; None: nothing has been run to decide it
+    scale: str = "paper"  # of those runs; what was decided at scale=cpu is run by default, and reproduces nothing
 
     def covers(self, method: str, dataset: str) -> bool:
         asked = ((method, self.methods), (dataset, self.datasets))
         return all(any(fnmatchcase(name, pattern) for pattern in patterns) for name, patterns in asked)
+
+    @property
+    def is_decided(self) -> bool:
+        """At the scale of the claims."""
+        return self.sweep is not None and self.scale == "paper"
 
     @property
     def keys(self) -> frozenset[str]:

@@ -28,7 +28,7 @@ def readings_page(shelf: Shelf) -> str:
 
 
 def _question(question: Open, paper: str, shelf: Shelf) -> Html:
-    by_reading, _ = score(question, paper, shelf)
+    by_reading = score(question, paper, shelf).by_reading
     concerns = f"{_listed(question.methods, 'all methods')} on {_listed(question.datasets, 'all data sets')}"
     rows = [
         el(

@@ -18,7 +18,7 @@ from leaderboards.papers import papers
 from leaderboards.plans import every
 from leaderboards.replan import replan
 from leaderboards.verdict import verdicts
-from sweeps import fedagg, readings
+from sweeps import fed2a, fedagg, readings
 from sweeps.readings import CHOOSING, combinations, open_for
 
 IID = "model=Linear;dist=IID;participation=20%"
@@ -83,7 +83,7 @@ def test_nothing_is_reproduced_before_a_sweep_has_decided_how_to_read_it(questio
     monkeypatch.setattr(readings, "questions", lambda paper: (replace(question, sweep=None),))
     readings.open_for.cache_clear()
     v = judged(runs(0.03, 0.8992, range(3)))
-    assert v.verdict == "not confirmed" and v.why.startswith("it agrees, but no sweep has decided yet how to read")
+    assert v.verdict == "not confirmed" and v.why.startswith("it agrees, but no sweep at the paper's scale has decided")
 
 
 def test_a_contradiction_needs_every_reading_to_have_been_run(question):
@@ -102,7 +102,7 @@ def test_a_contradiction_needs_every_reading_to_have_been_run(question):
 def test_the_nearest_on_calibration_seeds_is_chosen_and_judged_seeds_have_no_part(question):
     found = runs(0.01, 0.8992, CHOOSING) + runs(0.03, 0.885, CHOOSING) + runs(0.1, 0.70, CHOOSING)
     found += runs(0.03, 0.8992, range(3))
-    by_reading = choose.scores(choose.distances(question, "fedagg", Shelf(found)))
+    by_reading = choose.score(question, "fedagg", Shelf(found)).by_reading
     assert by_reading["eta_s=0.01"] == pytest.approx(0.05, abs=0.01)  # mean 89.97 against 89.92, margin 1
     assert by_reading["eta_s=0.03"] == pytest.approx(1.37, abs=0.01)
     assert by_reading["eta_s=0.1"] == choose.FAR
@@ -111,7 +111,54 @@ def test_the_nearest_on_calibration_seeds_is_chosen_and_judged_seeds_have_no_par
 
 def test_nothing_decides_unless_every_reading_was_run(question):
     found = runs(0.01, 0.8992, CHOOSING) + runs(0.03, 0.885, CHOOSING)
-    assert choose.nearest(choose.scores(choose.distances(question, "fedagg", Shelf(found)))) is None
+    assert choose.nearest(choose.score(question, "fedagg", Shelf(found)).by_reading) is None
+
+
+def table4(method, point, seeds, reached, final, scale="cpu"):
+    """Runs of fed2a/readings of 300 rounds that reach the target in a round and end at an accuracy."""
+    return [
+        made.result(
+            *("fed2a/readings", method, "cifar10", "R=300"),
+            **{"seed": seed, "point": point, "scale": scale, "target": 0.5},
+            accuracy=[*made.crossing(reached, 299, 0.5), final],
+        )
+        for seed in seeds
+    ]
+
+
+@pytest.fixture
+def mixing(monkeypatch):
+    """FedAsync's alpha is open, and nothing else. Table 4: FedAvg 97 rounds and 38.08 %, FedAsync 132 and 38.27 %."""
+    monkeypatch.setattr(readings, "questions", lambda paper: (fed2a.MIXING,) if paper == "fed2a" else ())
+    readings.open_for.cache_clear()
+    yield fed2a.MIXING
+    readings.open_for.cache_clear()
+
+
+def test_at_scale_cpu_a_reading_is_as_far_off_as_its_distance_to_fedavg_is(mixing):
+    fedavg = table4("fedavg", 0, CHOOSING, 100, 0.80)
+    near, far = table4("fedasync", 0, CHOOSING, 130, 0.81), table4("fedasync", 1, CHOOSING, 150, 0.81)
+    found = choose.score(mixing, "fed2a", Shelf(fedavg + near + far))
+    printed = 132 / 97
+    accuracy = abs(1.0 - (38.27 - 38.08))
+    assert found.scale == "cpu" and found.claims == 3  # rounds, bytes (which follow from them), the last accuracy
+    for name, ratio in (("alpha = 0.6", 1.3), ("alpha = 1", 1.5)):
+        rounds = abs(ratio - printed) / (0.1 * printed)
+        assert found.by_reading[name] == pytest.approx((2 * rounds + accuracy) / 3, abs=0.02)
+
+
+def test_runs_at_the_papers_scale_decide_where_there_are_any(mixing):
+    small = table4("fedavg", 0, CHOOSING, 100, 0.8) + table4("fedasync", 0, CHOOSING, 110, 0.79)
+    whole = [run for k in (0, 1) for run in table4("fedasync", k, CHOOSING, 132 - 90 * k, 0.38, scale="paper")]
+    found = choose.score(mixing, "fed2a", Shelf(small + whole))
+    assert found.scale == "paper" and choose.nearest(found.by_reading) == "alpha = 0.6"
+
+
+def test_what_was_decided_at_scale_cpu_reproduces_nothing(question, monkeypatch):
+    monkeypatch.setattr(readings, "questions", lambda paper: (replace(question, scale="cpu"),))
+    readings.open_for.cache_clear()
+    v = judged(runs(0.03, 0.8992, range(3)))
+    assert v.verdict == "not confirmed" and v.why.startswith("it agrees, but no sweep at the paper's scale has decided")
 
 
 def test_what_is_chosen_is_what_the_committed_runs_choose():
