@@ -241,7 +241,7 @@ SCALED = (
             "rate 0.005, momentum": small(16, 0.005, momentum=0.9),
             "rate 0.05, not normalised": small(16, 0.05, normalise=False),
         },
-        chosen="rate 0.05, one epoch",
+        chosen="rate 0.05, batches of 24",
     ),
     Scaled(dataset="fmnist", target=0.65, share=94 / R, printed=0.6991, points=rates(14)),
     Scaled(dataset="cifar10", target=0.35, share=97 / R, printed=0.3808, points=rates(16)),
