@@ -54,7 +54,9 @@ def _parser() -> Parser:
         type=Path,
         help="the folder of a finished run, runs/<id>, one that holds runs, or a sweep's, runs/<sweep>",
     )
-    verb("replan", "after a plan in sweeps/ has changed: find the runs of today's plans that committed results are")
+    add.add_argument("--replace", action="store_true", help="in place of the results of the same configs")
+    replan = verb("replan", "after plans in sweeps/ have changed: find the runs of today's plans that results are")
+    replan.add_argument("--drop", action="store_true", help="remove the results that are a run of no plan any more")
     build = verb("build", "write the tables and the static site")
     where = Path("build/leaderboard")
     build.add_argument("--out", type=Path, default=where, metavar="DIR", help=f"the folder to write to ({where})")
@@ -125,10 +127,10 @@ def _command(args: Namespace) -> None:
 def _add(args: Namespace) -> int:
     from leaderboards.add import add_what_may
 
-    added, refused = add_what_may(args.run)
-    for result, new in added:
+    added, refused = add_what_may(args.run, replace=args.replace)
+    for result, fate in added:
         cells = sorted({f"{p.sweep} {p.method} ({p.setting}), scale {p.scale}" for p in result.plan})
-        print(f"{'added' if new else 'there already'}  results/{result.name}.json  {result.label}: {'; '.join(cells)}")
+        print(f"{fate}  results/{result.name}.json  {result.label}: {'; '.join(cells)}")
     if added:
         print("To judge the claims by them: python -m leaderboards check --update", flush=True)
     if refused:
@@ -139,11 +141,12 @@ def _add(args: Namespace) -> int:
 def _replan(args: Namespace) -> int:
     from leaderboards.replan import replan
 
-    changed, lost = replan()
+    changed, lost = replan(drop=args.drop)
     for reason in lost:
         print(reason)
-    print(f"{len(changed)} results have other plans now, {len(lost)} have none.")
-    return int(bool(lost))
+    fate = "had none and are gone" if args.drop else "have none"
+    print(f"{len(changed)} results have other plans now, {len(lost)} {fate}.")
+    return int(bool(lost) and not args.drop)
 
 
 def _build(args: Namespace) -> None:

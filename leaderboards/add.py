@@ -23,29 +23,41 @@ Overrides = tuple[str, ...]
 _known: dict[Overrides, dict[str, Any]] = {}  # each takes Hydra a quarter of a second
 
 
-def add(folders: Sequence[Path], to: Path = results.FOLDER) -> list[tuple[CommittedRun, bool]]:
-    """The results made of these runs, and whether each is new; nothing is written unless all of them may."""
+NEW, THERE = "added", "there already"
+Added = list[tuple[CommittedRun, str]]  # and what became of it
+
+
+def add(folders: Sequence[Path], to: Path = results.FOLDER, replace: bool = False) -> Added:
+    """The results made of these runs; nothing is written unless all of them may. `replace`: those of the same config
+    give way to them, whatever came out."""
     runs = [read(folder) for folder in folders]
     for run in runs:
         refuse(run)
     configs = resolve_for(runs)
     found = [results.from_run(run, planned(run, configs)) for run in runs]
-    kept = {path.stem for path in to.glob("*.json")}
+    kept = {path.stem: results.read(path) for result in found if (path := to / f"{result.name}.json").exists()}
     for result in found:
-        if result.name in kept:
-            _same(result, results.read(to / f"{result.name}.json"))
+        if result.name in kept and not replace:
+            _same(result, kept[result.name])
     for result in found:
-        if result.name not in kept:
+        if result.name not in kept or replace:
             results.write(result, to)
-    return [(result, result.name not in kept) for result in found]
+    return [(result, _fate(result, kept.get(result.name), replace)) for result in found]
 
 
-def add_what_may(folders: Sequence[Path], *to: Path) -> tuple[list[tuple[CommittedRun, bool]], list[str]]:
+def _fate(result: CommittedRun, old: CommittedRun | None, replace: bool) -> str:
+    if old is None:
+        return NEW
+    same = result.result.weights_sha256 == old.result.weights_sha256
+    return f"replaced, {'the same weights' if same else 'other weights'}" if replace else THERE
+
+
+def add_what_may(folders: Sequence[Path], to: Path = results.FOLDER, replace: bool = False) -> tuple[Added, list[str]]:
     """The same run by run: what was added, and why each of the others was not. One run alone is refused."""
     names = list(dict.fromkeys(name for folder in folders for name in _folders(folder)))
     if len(names) == 1:
-        return add(names, *to), []
-    added, refused, runs = list[tuple[CommittedRun, bool]](), list[str](), list[Run]()
+        return add(names, to, replace), []
+    added, refused, runs = Added(), list[str](), list[Run]()
     for name in names:
         try:
             run = read(name)
@@ -56,7 +68,7 @@ def add_what_may(folders: Sequence[Path], *to: Path) -> tuple[list[tuple[Committ
     resolve_for(runs)  # all at once, they take seconds
     for run in runs:
         try:
-            added += add([run.folder], *to)
+            added += add([run.folder], to, replace)
         except UserError as error:
             refused.append(str(error))
     return added, list(dict.fromkeys(refused))
@@ -128,7 +140,7 @@ def _distance(
 ) -> tuple[dict[str, Any], dict[str, tuple[Any, Any]]]:
     """What differs from the plan at the run's own scale, and at the paper's."""
     scale = str(run.config["scale"])
-    own, paper = (configs[_at_scale(place.run.overrides, name)] for name in (scale, "paper"))
+    own, paper = (configs[at_scale(place.run.overrides, name)] for name in (scale, "paper"))
     return differences(own, run.config), differences(paper, run.config)
 
 
@@ -167,10 +179,10 @@ def _may_hold(config: Mapping[str, Any], word: str) -> bool:
 
 def _questions(run: Run) -> set[Overrides]:
     scales = (str(run.config["scale"]), "paper")
-    return {_at_scale(place.run.overrides, scale) for place in _candidates(run) for scale in scales}
+    return {at_scale(place.run.overrides, scale) for place in _candidates(run) for scale in scales}
 
 
-def _at_scale(overrides: Overrides, scale: str) -> Overrides:
+def at_scale(overrides: Overrides, scale: str) -> Overrides:
     return (*(word for word in overrides if not word.startswith("scale=")), f"scale={scale}")
 
 
@@ -191,5 +203,5 @@ def _same(new: CommittedRun, old: CommittedRun) -> None:
     if new.result.weights_sha256 != old.result.weights_sha256:
         raise UserError(
             f"leaderboards/results/{old.name}.json has the same config and another outcome ({old.result.id}): "
-            f"numbers have moved, or another machine ran it. Remove that file to replace it by {new.result.id}."
+            f"numbers have moved, or another machine ran it. add --replace puts {new.result.id} in its place."
         )

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from bench.errors import UserError
+from bench.output.facts import git_history
 from bench.output.metrics_csv import csv_text
 from bench.output.tables import aligned
 from bench.record import write_atomically
@@ -90,6 +91,8 @@ def check(update: bool, root: Path = golden.ROOT) -> int:
     print(summary(found))
     count = sum(len(plans) for plans in runs.values())
     print(f"Golden runs: {count} of {len(runs)} algorithms on digits, {time.monotonic() - started:.0f} s.")
+    if lost := unknown_commits():
+        print(lost)
     if fresh:
         pinned = "and pinned now" if update else "and not pinned yet: python -m leaderboards check --update does it"
         print(f"{', '.join(fresh)}: new, {pinned}.")
@@ -126,6 +129,19 @@ def orphans() -> None:
             if p.key not in known:
                 name = f"leaderboards/results/{result.name}.json"
                 raise LedgerError(f"{name} is a run of {p.sweep} that is no longer planned: add it again.")
+
+
+def unknown_commits() -> str:
+    """Names the commits that results were made by and that nobody can check out."""
+    history = git_history()
+    made_by = Counter(run.result.git_revision for run in results.committed())
+    unknown = {str(name): count for name, count in made_by.items() if history and name not in history}
+    if not unknown:
+        return ""
+    return (
+        f"{sum(unknown.values())} results were made by commits that are not in this history, "
+        f"{', '.join(name[:7] for name in sorted(unknown))}: run them again, then python -m leaderboards add --replace."
+    )
 
 
 def compare(old: Expected, new: Expected) -> list[Change]:

@@ -4,20 +4,21 @@ changed."""
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from bench.errors import UserError
 from bench.record import Run
 from leaderboards import results
-from leaderboards.add import planned, resolve_for
-from leaderboards.results import CommittedRun, Planned
+from leaderboards.add import Overrides, at_scale, planned, resolve_for
+from leaderboards.results import CommittedRun
 from sweeps.plan import command
 
 
-def replan(folder: Path = results.FOLDER) -> tuple[list[CommittedRun], list[str]]:
-    """The results whose plans or commands were written anew, and why others have none."""
+def replan(folder: Path = results.FOLDER, drop: bool = False) -> tuple[list[CommittedRun], list[str]]:
+    """The results whose plans or commands were written anew, and why others have none, which `drop` removes."""
     found = results.load(folder)
     runs = {result.name: _run(result, folder) for result in found}
     configs = resolve_for(list(runs.values()))
@@ -27,20 +28,27 @@ def replan(folder: Path = results.FOLDER) -> tuple[list[CommittedRun], list[str]
             plan = tuple(planned(runs[result.name], configs))
         except UserError as error:
             lost.append(str(error))
+            if drop:
+                results.remove(result, folder)
             continue
-        today = replace(result, plan=plan, command=_command(result, plan))
+        exact = [one.overrides for one in plan if _is_run_by(result, configs[at_scale(one.overrides, "paper")])]
+        today = replace(result, plan=plan, command=_command(result, exact))
         if today != result:
             changed.append(today)
             results.write(today, folder)
     return changed, lost
 
 
-def _command(result: CommittedRun, plan: Sequence[Planned]) -> str:
+def _is_run_by(result: CommittedRun, config: Mapping[str, Any]) -> bool:
+    return results.name_of({**config, "seed": result.seed}) == result.name
+
+
+def _command(result: CommittedRun, exact: Sequence[Overrides]) -> str:
     """What runs it again: a default that it went by may have changed, and the plan's words say what it was."""
-    wanted = next((one.overrides for one in plan if not one.differs), ())
-    if {*wanted} <= {*shlex.split(result.command)}:
+    said = {*shlex.split(result.command)}
+    if not exact or any({*words} <= said for words in exact):
         return result.command
-    return command([*wanted, "logger=none", f"seed={result.seed}"])
+    return command([*exact[0], "logger=none", f"seed={result.seed}"])
 
 
 def _run(result: CommittedRun, folder: Path) -> Run:

@@ -137,6 +137,13 @@ def write(run: CommittedRun, folder: Path) -> None:
     write_atomically(folder / digests.LIST, digests.listing(sums))
 
 
+def remove(run: CommittedRun, folder: Path) -> None:
+    file = f"{run.name}.json"
+    (folder / file).unlink()
+    rest = {name: digest for name, digest in digests.read_list(folder).items() if name != file}
+    write_atomically(folder / digests.LIST, digests.listing(rest))
+
+
 def read(path: Path) -> CommittedRun:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # bench.record reads the revision, and needs no torch
     from torch import Tensor
 
+ROOT = Path(__file__).resolve().parents[2]
+
 
 def surroundings() -> dict[str, Any]:
     return {"git_revision": git_revision(), "versions": versions(), "machine": machine()}
@@ -25,22 +27,28 @@ def digest(w: Tensor) -> str:
 
 def git_revision() -> str | None:
     """Of the checkout this code runs from, "-dirty" if its code or settings differ from the commit."""
-    root = Path(__file__).resolve().parents[2]
-
-    def git(*words: str) -> str:
-        # without the caller's GIT_DIR, and without a lock on the index
-        env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-        command = ["git", "-C", str(root), "--no-optional-locks", *words]
-        return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.strip()
-
     try:
-        if Path(git("rev-parse", "--show-toplevel")).resolve() != root:
+        if Path(_git("rev-parse", "--show-toplevel")).resolve() != ROOT:
             return None
-        revision = git("rev-parse", "HEAD")
-        changed = git("status", "--porcelain", "--", "*.py", "bench/*.yaml", "pyproject.toml")  # not a run's
+        revision = _git("rev-parse", "HEAD")
+        changed = _git("status", "--porcelain", "--", "*.py", "*.[ch]", "bench/*.yaml", "pyproject.toml")  # not a run's
     except (OSError, subprocess.CalledProcessError):
         return None
     return f"{revision}-dirty" if changed else revision
+
+
+def git_history() -> frozenset[str]:
+    """Every commit that led to this checkout; none where it is no whole checkout."""
+    if git_revision() is None or _git("rev-parse", "--is-shallow-repository") == "true":
+        return frozenset()
+    return frozenset(_git("rev-list", "HEAD").split())
+
+
+def _git(*words: str) -> str:
+    """Without the caller's GIT_DIR, and without a lock on the index."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    command = ["git", "-C", str(ROOT), "--no-optional-locks", *words]
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def versions() -> dict[str, str]:

@@ -64,9 +64,9 @@ def rewrite(folder, **changes):
 
 def test_a_run_of_a_plan_becomes_a_small_file_named_by_its_config(finished, tmp_path):
     folder = finished(*TABLE_V, "seed=1")
-    [(result, new)] = add([folder], tmp_path / "results")
+    [(result, fate)] = add([folder], tmp_path / "results")
     path = tmp_path / "results" / f"{result.name}.json"
-    assert new and path.stat().st_size < 6000
+    assert fate == "added" and path.stat().st_size < 6000
     assert len(path.stem) == 16
     text = json.loads(path.read_text())
     assert text["rows"]["test_accuracy"] == [0.25, None, 0.75]
@@ -206,7 +206,7 @@ def test_what_is_refused_is_skipped_and_listed(finished, tmp_path, monkeypatch, 
     (damaged := first.parent / "damaged").mkdir()
     (damaged / "config.yaml").write_text("[")
     monkeypatch.setattr(sys, "argv", ["leaderboards", "add", str(first.parent)])
-    monkeypatch.setattr("leaderboards.add.add.__defaults__", (tmp_path / "results",))
+    monkeypatch.setattr("leaderboards.add.add_what_may.__defaults__", (tmp_path / "results", False))
     assert command.main() == 1
     out, err = capsys.readouterr()
     assert out.count("added  results/") == 1 and [r.result.id for r in results.load(tmp_path / "results")] == [
@@ -230,10 +230,20 @@ def test_a_sweeps_folder_stands_for_its_runs(finished, tmp_path):
 
 def test_adding_again_changes_nothing_and_another_outcome_is_refused(finished, tmp_path):
     add([finished(*TABLE_V)], tmp_path / "results")
-    [(_, new)] = add([finished(*TABLE_V)], tmp_path / "results")
-    assert not new
+    [(_, fate)] = add([finished(*TABLE_V)], tmp_path / "results")
+    assert fate == "there already"
     with pytest.raises(UserError, match="same config and another outcome"):
         add([finished(*TABLE_V, weights_sha256="v")], tmp_path / "results")
+
+
+@pytest.mark.parametrize(("weights", "words"), [("w", "the same weights"), ("v", "other weights")])
+def test_a_result_gives_way_to_a_new_run_where_that_is_asked_for(finished, tmp_path, weights, words):
+    add([finished(*TABLE_V), finished(*TABLE_V, "seed=1")], tmp_path / "results")
+    anew = finished(*TABLE_V, weights_sha256=weights)
+    [(result, fate)] = add([anew], tmp_path / "results", replace=True)
+    assert fate == f"replaced, {words}"
+    kept = {run.seed: run.result for run in results.load(tmp_path / "results")}
+    assert kept[0].id == result.result.id == anew.name and kept[0].weights_sha256 == weights and len(kept) == 2
 
 
 def test_an_edited_or_renamed_result_is_noticed(finished, tmp_path):

@@ -177,6 +177,17 @@ def test_a_result_finds_its_run_again_when_the_plan_has_changed(tmp_path):
     assert replan(tmp_path) == ([], [])
 
 
+def test_a_result_of_no_plan_is_named_and_dropped_where_that_is_asked_for(tmp_path):
+    kept, other = results.committed()[:2]
+    results.write(kept, tmp_path)
+    gone = {**other.config, "rounds": 1234}
+    results.write(replace(other, name=results.name_of(gone), config=gone, group=None), tmp_path)
+    text = tmp_path / f"{results.name_of(gone)}.json"
+    assert [len(found) for found in replan(tmp_path)] == [0, 1] and text.exists()
+    assert [len(found) for found in replan(tmp_path, drop=True)] == [0, 1]
+    assert results.load(tmp_path) == (kept,) and replan(tmp_path) == ([], [])
+
+
 def test_a_command_that_went_by_a_default_of_yesterday_says_what_it_was(tmp_path):
     old = next(
         run for run in results.committed() if run.config["algo"]["name"] == "fedlga" and run.plan[0].differs == {}
