@@ -90,7 +90,7 @@ COMMANDS = {
 @pytest.fixture
 def damaged(made, tmp_path, monkeypatch, capsys):
     """Damages a file of a copy of a run, gives it to a command, and returns the exit code and what was said."""
-    monkeypatch.setattr("leaderboards.add.add.__defaults__", (tmp_path / "results",))
+    monkeypatch.setattr("leaderboards.add.add_what_may.__defaults__", (tmp_path / "results", False))
 
     def check(kind, name, way, call):
         (source,) = (made / kind).iterdir()

@@ -274,7 +274,7 @@ def test_an_edited_or_renamed_result_is_noticed(finished, tmp_path):
 def test_the_verb_says_what_was_added(finished, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["leaderboards", "add", str(finished(*TABLE_V))])
     monkeypatch.setattr(results, "FOLDER", tmp_path / "results")
-    monkeypatch.setattr("leaderboards.add.add.__defaults__", (tmp_path / "results",))
+    monkeypatch.setattr("leaderboards.add.add_what_may.__defaults__", (tmp_path / "results", False))
     assert command.main() == 0
     out = capsys.readouterr().out
     assert out.startswith("added  results/") and "fedlga/table5 fedavg (rho=0.5;tau_max=E-1;E=5), scale paper" in out
