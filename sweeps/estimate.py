@@ -46,9 +46,10 @@ def seconds(run: PlannedRun) -> float:
     step, sample = (model.get("width", 1.0) ** 2 * cost / 1000 for cost in COSTS[model["name"]])
     sample *= ((config["dataset"].get("resize") or 32) / 32) ** 2
     train, test = dataset.size
-    batch, steps = config["batch_size"], config["epochs"]
+    own = math.ceil(train / config["clients"])  # of a device
+    batch, steps = min(config["batch_size"], own), config["epochs"]
     if config["local_unit"] != "step":
-        steps *= math.ceil(train / config["clients"] / batch)
+        steps *= math.ceil(own / batch)
     uploads = schedule.check(config, registry.classes("algo")[given["algo"]]()).arrivals_per_round or 0
     training = uploads * (steps * (step + batch * sample) + PER_UPLOAD)
     evaluation = test * sample / 3 / config["eval_every"]

@@ -82,6 +82,7 @@ def test_the_estimate_grows_with_rounds_samples_and_model(monkeypatch):
     assert run() == pytest.approx(by_hand)
     assert run("rounds=200") == pytest.approx(2 * run() - 5)
     assert run("cohort=100") > 4 * run() and run("model=vgg11") > 5 * run()
+    assert run("batch_size=1000000") == run("batch_size=500")  # a device has no more
     monkeypatch.delitem(COSTS, "vgg11")
     assert math.isnan(run("model=vgg11"))  # nobody timed it
     sweep = find("fedagg/fig12")
