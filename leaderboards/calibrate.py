@@ -87,10 +87,17 @@ def taken(one: Scaled, found: Mapping[str, Tried | None]) -> str | None:
     if len(found) < len(one.points):
         return None
     ended = {name: point for name, point in found.items() if point is not None}
-    good = {name: point for name, point in ended.items() if point.last >= ENOUGH * one.printed} or ended
-    off = {name: abs(point.level - one.level) for name, point in good.items()}
-    near = [name for name in good if off[name] <= min(off.values()) + blur(good)]
-    return max(near, key=lambda name: good[name].last)
+    good = {name: point for name, point in ended.items() if point.last >= ENOUGH * (one.printed or 0)} or ended
+    return max(_near(one, good), key=lambda name: good[name].last)
+
+
+def _near(one: Scaled, good: Mapping[str, Tried]) -> list[str]:
+    """The points whose shape is the printed one as far as a single run can tell; all where none is printed."""
+    level = one.level
+    if level is None:
+        return [*good]
+    off = {name: abs(point.level - level) for name, point in good.items()}
+    return [name for name in good if off[name] <= min(off.values()) + blur(good)]
 
 
 def check() -> None:
@@ -118,7 +125,8 @@ def _shown(one: Scaled, found: Mapping[str, Tried | None]) -> str:
         if point is not None:
             numbers = [f"{100 * point.at_share:.2f} %", f"{100 * point.last:.2f} %", f"{point.level:.3f}"]
         rows.append([f"{'*' if name == one.chosen else ' '} {name}", *numbers])
-    head = f"scale=cpu on {one.dataset}, FedAvg on held-out images; printed: {100 * one.printed:.2f} %, {one.level:.3f}"
-    if ended := {name: point for name, point in found.items() if point is not None}:
+    printed = "no shape" if one.level is None or one.printed is None else f"{100 * one.printed:.2f} %, {one.level:.3f}"
+    head = f"scale=cpu on {one.dataset}, FedAvg on held-out images; printed: {printed}"
+    if one.level is not None and (ended := {name: point for name, point in found.items() if point is not None}):
         head += f" +- {blur(ended):.3f}, a single run"
     return "\n".join([head, *aligned(rows, words=(0,))])

@@ -7,7 +7,7 @@ from itertools import product
 
 from sweeps.plan import PlannedRun, Sweep, cells
 from sweeps.readings import CHOOSING, Open, Reading, asked_one_by_one, each
-from sweeps.scaled import HELD_OUT, SEED, TEST, Scaled
+from sweeps.scaled import Scaled, calibrated
 
 R, P = 300, 10  # Sec. 4.1
 DATASETS = ("fmnist", "cifar10", "gtsrb")
@@ -246,20 +246,11 @@ SCALED = (
     Scaled(dataset="fmnist", target=0.65, share=94 / R, printed=0.6991, points=rates(14)),
     Scaled(dataset="cifar10", target=0.35, share=97 / R, printed=0.3808, points=rates(16)),
 )
-scale = Sweep(
-    name="fed2a/scale",
-    source="Ours: what scale=cpu is, one seed of FedAvg alone on held-out training images: few pixels, a small network,"
-    " and the rate, overlap, normalisation, momentum, batch size and epochs that the paper does not give",
-    goal="final_accuracy",
-    runs=tuple(run for one in SCALED for run in one.runs("fed2a", HELD_OUT)),
-    seeds=(SEED,),
-)
-target = Sweep(
-    name="fed2a/target",
-    source="Ours: the target of scale=cpu, by FedAvg on calibration seeds and test images; to be run for the point that"
-    " was taken (setting=), which is out if it diverges",
-    runs=tuple(run for one in SCALED for run in one.runs("fed2a", TEST)),
-    seeds=CHOOSING,
+scale, target = calibrated(
+    "fed2a",
+    SCALED,
+    "few pixels, a small network, and the rate, overlap, normalisation, momentum, batch size and epochs that the paper"
+    " does not give",
 )
 
 SWEEPS = (table4, distances, readings, calibration, scale, target)

@@ -7,6 +7,7 @@ from itertools import product
 
 from sweeps.plan import PlannedRun, Sweep, cells, same
 from sweeps.readings import CHOOSING, Open, Reading, asked_one_by_one, each
+from sweeps.scaled import Scaled, calibrated
 
 DATASETS = {"cifar10": "dataset=cifar10", "emnist_byclass": "dataset=emnist", "image100": "dataset=image100"}
 CIFAR = {"cifar10": DATASETS["cifar10"]}
@@ -253,4 +254,29 @@ calibration = Sweep(
     seeds=CHOOSING,
 )
 
-SWEEPS = (degrees, levels, devices, traffic, loss, budgets, equal_rate, readings, calibration)
+
+def small(lr: float, normalise: bool = True, momentum: float = 0) -> str:
+    own = {"lr": lr, "normalise": str(normalise).lower(), "momentum": momentum}
+    return " ".join(["dataset.resize=16 rounds=300 eval_every=5", *(f"{key}={value}" for key, value in own.items())])
+
+
+SCALED = (
+    Scaled(
+        dataset="cifar10",
+        points={
+            "rate 0.003": small(0.003),  # Table 3's
+            "rate 0.01": small(0.01),
+            "rate 0.03": small(0.03),
+            "rate 0.1": small(0.1),
+            "rate 0.003, momentum": small(0.003, momentum=0.9),
+            "rate 0.01, momentum": small(0.01, momentum=0.9),
+            "rate 0.03, not normalised": small(0.03, normalise=False),
+            "rate 0.1, not normalised": small(0.1, normalise=False),
+        },
+    ),
+)
+scale, target = calibrated(
+    "fedlc", SCALED, "16 pixels; the rate, normalisation and momentum, of which the paper gives the first"
+)
+
+SWEEPS = (degrees, levels, devices, traffic, loss, budgets, equal_rate, readings, calibration, scale, target)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from sweeps.plan import PlannedRun, cells, merged
-from sweeps.readings import CALIBRATION, declared
+from sweeps.plan import PlannedRun, Sweep, cells, merged
+from sweeps.readings import CALIBRATION, CHOOSING, declared
 
 HELD_OUT, TEST = "held-out", "test"
 IMAGES = {HELD_OUT: "val_fraction=0.1", TEST: ""}  # a point is taken on the first, its target on the second
@@ -19,16 +19,16 @@ class Scaled:
     """What scale=cpu sets on one data set. Every point sets the same keys."""
 
     dataset: str
-    target: float  # the paper's
-    share: float  # of its rounds, at which the paper's FedAvg reaches it
-    printed: float  # its last accuracy
     points: Mapping[str, str]  # name -> overrides
+    share: float = 0.75  # of its rounds, at which the paper's FedAvg reaches its target; ours where it prints none
+    target: float | None = None  # the paper's
+    printed: float | None = None  # its last accuracy
     chosen: str | None = None  # None: nothing has been run to decide it
 
     @property
-    def level(self) -> float:
-        """The target, relative to the last accuracy."""
-        return self.target / self.printed
+    def level(self) -> float | None:
+        """The target, relative to the last accuracy; None: the paper prints no shape of FedAvg's curve."""
+        return None if self.target is None or self.printed is None else self.target / self.printed
 
     @property
     def words(self) -> str:
@@ -37,13 +37,33 @@ class Scaled:
         return self.points[self.chosen]
 
     def runs(self, paper: str, images: str) -> tuple[PlannedRun, ...]:
-        more = f"target={self.target} {IMAGES[images]}"
+        more = " ".join([f"target={self.target}"] * (self.target is not None) + [IMAGES[images]])
         settings = {self.setting(name, images): f"{words} {more}" for name, words in self.points.items()}
         found = cells(paper, (self.dataset,), settings, {"fedavg": "algo=fedavg"})
         return tuple(replace(run, overrides=merged(run.overrides, "scale=cpu")) for run in found)
 
     def setting(self, name: str, images: str) -> str:
         return f"scale=cpu;{name};{images} images"
+
+
+def calibrated(paper: str, found: Sequence[Scaled], about: str) -> tuple[Sweep, Sweep]:
+    """<paper>/scale and <paper>/target."""
+    runs = {images: tuple(run for one in found for run in one.runs(paper, images)) for images in IMAGES}
+    scale = Sweep(
+        name=f"{paper}/scale",
+        source=f"Ours: what scale=cpu is, one seed of FedAvg alone on held-out training images: {about}",
+        goal="final_accuracy",
+        runs=runs[HELD_OUT],
+        seeds=(SEED,),
+    )
+    target = Sweep(
+        name=f"{paper}/target",
+        source="Ours: the target of scale=cpu, by FedAvg on calibration seeds and test images; to be run for the point"
+        " that was taken (setting=), which is out if it diverges",
+        runs=runs[TEST],
+        seeds=CHOOSING,
+    )
+    return scale, target
 
 
 @cache

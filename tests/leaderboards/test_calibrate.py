@@ -35,6 +35,11 @@ def test_the_rule(a: Tried, b: Tried, c: Tried | None, best: str) -> None:
     assert taken(ONE, {"a": a, "b": b, "c": c}) == best
 
 
+def test_where_no_shape_is_printed_the_highest_wins() -> None:
+    points = {"a": at(0.70, 0.98), "b": at(0.75, 0.5), "c": None}
+    assert taken(replace(ONE, target=None), points) == "b" == taken(replace(ONE, printed=None, target=None), points)
+
+
 def test_nothing_is_taken_before_every_point_was_run() -> None:
     assert taken(ONE, {"a": at(0.7, 0.98), "b": None}) is None
 
