@@ -1,4 +1,5 @@
-/* Local epochs of devices whose model is a row of linear layers, with ReLU in between and cross-entropy at the end.
+/* Local epochs of devices whose model is a row of linear layers, with ReLU in between and cross-entropy at the end, and
+   before them, where samples are maps, of convolutions and poolings.
    Everything lies where Python (bench/engine/native.py) put it: models are flat vectors, samples are rows. */
 #include <math.h>
 #include <stdint.h>
@@ -6,13 +7,17 @@
 
 #define LANES 16         /* numbers that are added up side by side */
 #define MOST (1LL << 30) /* of anything: it is counted in int */
+#define TOGETHER (1L << 17) /* numbers of maps that are in the cache at a time */
 #define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 8")
 typedef float four __attribute__((vector_size(16)));
 
 typedef struct {
     int64_t inner, outer, relu, weight, bias; /* the last two: places of its parameters in a model; bias < 0: none */
     float *inputs, *d;                        /* [batch, inner], the first layer's apart; [batch, outer] */
 } Linear;
+
+#include "geometry.h"
 
 typedef struct {
     float *w;
@@ -26,8 +31,10 @@ typedef struct {
 } Device;
 
 typedef struct {
-    int64_t depth, batch, size; /* layers, samples in a mini-batch, numbers in a model */
+    int64_t depth, batch, size, numbers, stages; /* layers, samples in a mini-batch, numbers in a model and in a sample */
     const Linear *linears;
+    const Stage *maps;          /* NULL, as are the next ones, where there is none */
+    float *lanes, *room, *back; /* samples side by side; TALLEST planes to be pooled; by the first layer's inputs */
     const float *mask;         /* NULL: everything is trained */
     float *gradient, *climbed; /* NULL: a step needs no gradient of its own, no second one */
     double momentum, decay, sam;
@@ -40,6 +47,9 @@ typedef struct {
     if ((rows) > 3) { COLUMNS4(4, columns) } else if ((rows) == 3) { COLUMNS4(3, columns) } \
     else if ((rows) == 2) { COLUMNS4(2, columns) } else { COLUMNS4(1, columns) }
 
+#define WIDE3(r) TILE(r, 1) TILE(r, 2) TILE(r, 3)
+#define WIDE6(r) WIDE3(r) TILE(r, 4) TILE(r, 5) TILE(r, 6)
+
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define DISPATCHED
 #pragma GCC push_options
@@ -48,6 +58,10 @@ typedef struct {
 #define BYTES 64
 #define BLOCK 4
 #define EACH EACH4
+#define TALL 4
+#define TALLEST 8
+#define WIDE 6
+#define EVERY_TILE WIDE6(1) WIDE6(2) WIDE6(3) WIDE6(4) WIDE3(8)
 #include "steps.h"
 #pragma GCC pop_options
 #pragma GCC push_options
@@ -56,6 +70,10 @@ typedef struct {
 #define BYTES 32
 #define BLOCK 2
 #define EACH EACH2
+#define TALL 2
+#define TALLEST 4
+#define WIDE 3
+#define EVERY_TILE WIDE3(1) WIDE3(2) TILE(4, 1)
 #include "steps.h"
 #pragma GCC pop_options
 #endif
@@ -63,7 +81,54 @@ typedef struct {
 #define BYTES 16
 #define BLOCK 2
 #define EACH EACH2
+#define TALL 2
+#define TALLEST 4
+#define WIDE 3
+#define EVERY_TILE WIDE3(1) WIDE3(2) TILE(4, 1)
 #include "steps.h"
+
+/* Of three numbers the product, or -1 where one of them or it is none or too many. */
+static int64_t volume(int64_t a, int64_t b, int64_t c) {
+    if (a < 1 || a > MOST || b < 1 || b > MOST || c < 1 || c > MOST || a * b > MOST || a * b * c > MOST) return -1;
+    return a * b * c;
+}
+
+static const char *wrong_stage(const Rule *rule, const Stage *at) {
+    const int first = at == rule->maps;
+    const int64_t taps = volume(at->down, at->across, at->channels), inputs = volume(at->channels, at->height, at->width);
+    if (taps < 0 || inputs < 0 || volume(at->outer, at->rows, at->columns) < 0 || volume(at->outer, at->high, at->wide) < 0)
+        return "a map without pixels or with too many";
+    if (first ? inputs != rule->numbers
+              : at->channels != at[-1].outer || at->height != at[-1].high || at->width != at[-1].wide)
+        return "a map with other inputs than the outputs before it";
+    if (volume(at->step_down, at->step_across, 1) < 0 || at->up < 0 || at->up > MOST || at->left < 0 || at->left > MOST)
+        return "a convolution whose stride or padding cannot be";
+    if (at->weight < 0 && (at->outer != at->channels || at->rows != at->height || at->columns != at->width))
+        return "a map that changes without a convolution";
+    if (at->weight >= 0 && (volume(taps, at->outer, 1) < 0 || at->weight > rule->size - taps * at->outer ||
+                            at->bias > rule->size - at->outer))
+        return "a convolution whose parameters lie outside the model";
+    if (volume(at->pool_down, at->pool_across, 1) < 0 || volume(at->pool_step_down, at->pool_step_across, 1) < 0 ||
+        (at->high - 1) * at->pool_step_down + at->pool_down > at->rows ||
+        (at->wide - 1) * at->pool_step_across + at->pool_across > at->columns)
+        return "a pooling of more than there is";
+    if (!pooled(at) && (at->high != at->rows || at->wide != at->columns)) return "a map that changes without a pooling";
+    return at->y && at->d && (!pooled(at) || (at->unpooled && at->first)) ? NULL : "a map without buffers";
+}
+
+static const char *wrong_maps(const Rule *rule) {
+    if (rule->stages < 0 || rule->stages > MOST || (rule->stages && !rule->maps)) return "a number of maps that cannot be";
+    int64_t inputs = rule->numbers;
+    for (int64_t l = 0; l < rule->stages; l++) {
+        const Stage *at = rule->maps + l;
+        const char *why = wrong_stage(rule, at);
+        if (why) return why;
+        inputs = at->outer * at->high * at->wide;
+    }
+    if (rule->linears->inner != inputs) return "a first layer with other inputs than what is before it";
+    if (rule->stages && !(rule->linears->inputs && rule->lanes && rule->room && rule->back)) return "maps without buffers";
+    return NULL;
+}
 
 /* What is wrong with what `train` was given, which reads and writes wherever it is told to; NULL: nothing. That vectors
    are as long as they should be is for Python to see. */
@@ -79,6 +144,8 @@ static const char *wrong(const Rule *rule, const Device *devices, int64_t count)
             return "a layer whose parameters lie outside the model";
         if (!at->d || !(first || at->inputs)) return "a layer without buffers";
     }
+    const char *why = wrong_maps(rule);
+    if (why) return why;
     if (rule->sam ? !rule->gradient || !rule->climbed : rule->mask && !rule->gradient)
         return "a rule without buffers for its gradient";
     const uint64_t classes = rule->linears[rule->depth - 1].outer;

@@ -1,47 +1,17 @@
 /* Steps of devices, by products of small matrices in registers. dense.c includes this file once for each kind of
    processor: FOR(name) is the name of the function for it, BYTES the length of its vectors, BLOCK how many rows and
-   columns of sums its registers hold. Every sum is taken in the same order on each of them. */
+   columns of sums its registers hold, EACH which numbers of them, and EVERY_TILE the same of maps. Every sum is taken in the same order on each of them. */
 
-#define PIECES (4 * LANES / BYTES)
-#define vec FOR(vec)
-#define EVERY for (int p = 0; p < PIECES; p++)
-
-typedef float FOR(piece) __attribute__((vector_size(BYTES)));
-typedef float FOR(anywhere) __attribute__((vector_size(BYTES), aligned(4)));
-typedef struct {
-    FOR(piece) p[PIECES];
-} vec;
-
-INLINE vec FOR(load)(const float *from) {
-    vec v;
-    EVERY v.p[p] = *(const FOR(anywhere) *)(from + p * (BYTES / 4));
-    return v;
-}
-
-INLINE void FOR(store)(float *to, vec v) {
-    EVERY *(FOR(anywhere) *)(to + p * (BYTES / 4)) = v.p[p];
-}
-
-/* The first n numbers, then zeros. */
-INLINE vec FOR(first)(const float *from, long n) {
-    vec v;
-    EVERY v.p[p] = (FOR(piece)){0};
-    memcpy(&v, from, n * sizeof(float));
-    return v;
-}
-
-INLINE float FOR(total)(vec v) {
-    union { vec all; four q[4]; } a = {v};
-    four c = (a.q[0] + a.q[2]) + (a.q[1] + a.q[3]);
-    return (c[0] + c[2]) + (c[1] + c[3]);
-}
+#include "vectors.h"
+#include "sums.h"
+#include "maps.h"
 
 /* y[b][o] = sum_i x[b][i] w[o][i] for `rows` b and `columns` o, n numbers each. */
 INLINE void FOR(dots)(const float *x, long ldx, const float *w, long ldw, long n, float *y, long ldy, int rows,
                       int columns) {
     vec sum[BLOCK][BLOCK];
     for (int r = 0; r < rows; r++)
-        for (int c = 0; c < columns; c++) EVERY sum[r][c].p[p] = (FOR(piece)){0};
+        for (int c = 0; c < columns; c++) sum[r][c] = FOR(zero)();
     long i = 0;
     for (; i + LANES <= n; i += LANES) {
         vec a[BLOCK];
@@ -138,24 +108,17 @@ static double FOR(cross_entropy)(const Linear *last, const int64_t *y, int n, fl
     return loss;
 }
 
-/* From the last layer's d to that of all others. */
+/* From the last layer's d to that of all others, and of what the stages of maps leave. */
 static void FOR(backward)(const Rule *rule, const float *w, int n) {
-    for (int l = rule->depth - 1; l > 0; l--) {
-        const Linear *at = rule->linears + l, *before = at - 1;
+    for (int l = rule->depth - 1; l >= !rule->stages; l--) {
+        const Linear *at = rule->linears + l, *before = l ? at - 1 : NULL;
+        float *d = before ? before->d : rule->back;
         long numbers = n * at->inner;
-        memset(before->d, 0, numbers * sizeof(float));
-        FOR(add_products)(before->d, at->inner, n, at->inner, at->d, 1, at->outer, w + at->weight, at->inner,
-                          at->outer);
-        if (before->relu)
-            for (long k = 0; k < numbers; k++) before->d[k] = at->inputs[k] <= 0 ? 0 : before->d[k];
+        memset(d, 0, numbers * sizeof(float));
+        FOR(add_products)(d, at->inner, n, at->inner, at->d, 1, at->outer, w + at->weight, at->inner, at->outer);
+        if (before && before->relu)
+            for (long k = 0; k < numbers; k++) d[k] = at->inputs[k] <= 0 ? 0 : d[k];
     }
-}
-
-INLINE void FOR(drag)(float *w, const float *shift, long begin, long n, float keep) {
-    if (keep != 1)
-        for (long k = begin; k < begin + n; k++) w[k] *= keep;
-    if (shift)
-        for (long k = begin; k < begin + n; k++) w[k] += shift[k];
 }
 
 /* to <- keep to + shift + d' inputs, for every layer */
@@ -177,10 +140,12 @@ static void FOR(add)(const Rule *rule, float *to, const float *x, int n, float k
 
 /* The mean gradient of n samples at the model w; returns their mean loss. */
 static double FOR(gradient)(const Rule *rule, const float *w, const float *x, const int64_t *y, int n) {
+    x = FOR(maps_forward)(rule, w, x, n);
     FOR(forward)(rule, w, x, n);
     double loss = FOR(cross_entropy)(rule->linears + rule->depth - 1, y, n, 1.0f / n) / n;
     FOR(backward)(rule, w, n);
     memset(rule->gradient, 0, rule->size * sizeof(float));
+    FOR(maps_backward)(rule, w, rule->gradient, n, 1, NULL);
     FOR(add)(rule, rule->gradient, x, n, 1, NULL);
     return loss;
 }
@@ -225,9 +190,11 @@ static double FOR(whole_step)(const Rule *rule, const Device *device, const floa
 }
 
 static double FOR(step)(const Rule *rule, const Device *device, const float *x, const int64_t *y, int n) {
+    x = FOR(maps_forward)(rule, device->w, x, n);
     FOR(forward)(rule, device->w, x, n);
     double loss = FOR(cross_entropy)(rule->linears + rule->depth - 1, y, n, -device->rate / n) / n;
     FOR(backward)(rule, device->w, n);
+    FOR(maps_backward)(rule, device->w, device->w, n, 1 - device->pull, device->shift);
     FOR(add)(rule, device->w, x, n, 1 - device->pull, device->shift);
     return loss;
 }
@@ -236,7 +203,7 @@ static void FOR(train)(const Rule *rule, Device *devices, int64_t count) {
     for (Device *device = devices; device < devices + count; device++)
         for (int64_t begin = 0; begin < device->samples; begin += rule->batch) {
             int64_t left = device->samples - begin, n = left < rule->batch ? left : rule->batch;
-            const float *x = device->x + begin * rule->linears->inner;
+            const float *x = device->x + begin * rule->numbers;
             device->loss += (rule->gradient ? FOR(whole_step) : FOR(step))(rule, device, x, device->y + begin, n);
         }
 }
@@ -248,3 +215,7 @@ static void FOR(train)(const Rule *rule, Device *devices, int64_t count) {
 #undef BYTES
 #undef BLOCK
 #undef EACH
+#undef TALL
+#undef TALLEST
+#undef WIDE
+#undef EVERY_TILE

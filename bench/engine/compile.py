@@ -91,7 +91,7 @@ class _Compiler:
                 self.shape = (self.shape[0], 1, 1)
             case nn.MaxPool2d():
                 self._leave_samples()
-                self._pool(_pair(module.kernel_size), _pair(module.stride))
+                self._pool(pair(module.kernel_size), pair(module.stride))
             case nn.Conv2d():
                 self._convolve(module)
 
@@ -123,5 +123,5 @@ class _Compiler:
         self.shape = (at.outer, at.rows, at.columns)
 
 
-def _pair(value: int | tuple[int, int]) -> tuple[int, int]:
+def pair(value: int | tuple[int, int]) -> tuple[int, int]:
     return (value, value) if isinstance(value, int) else (value[0], value[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 from torch import Tensor, nn
 
@@ -50,26 +51,34 @@ class Dense(Engine):
 def linears(module: nn.Module) -> list[Linear] | str:
     """The linear layers of a chain that has no others with parameters; or why the model is not one."""
     layers = chain(module)
-    if isinstance(layers, str):
-        return layers
+    return layers if isinstance(layers, str) else linear_row(module, layers, [])
+
+
+def linear_row(module: nn.Module, layers: Sequence[nn.Module], before: Sequence[nn.Module]) -> list[Linear] | str:
+    """These layers, which with those before them are all of the chain; or why they are no row of linear ones."""
     layers = [layer for layer in layers if not isinstance(layer, nn.Flatten)]
     if stranger := next((layer for layer in layers if not isinstance(layer, nn.Linear | nn.ReLU)), None):
         return f"it contains {stranger}"
     if isinstance(layers[0], nn.ReLU):
         return "it begins with a ReLU"
-    params = trainable(module)
-    offsets = dict(zip(map(id, params), itertools.accumulate((p.numel() for p in params), initial=0), strict=False))
-    own = [p for layer in layers for p in layer.parameters()]
-    if sorted(map(id, own)) != sorted(offsets):
+    place = places(module)
+    own = [p for layer in (*before, *layers) for p in layer.parameters()]
+    if sorted(map(id, own)) != sorted(place):
         return "a layer is frozen or used twice"
     return [
         Linear(
             inner=layer.in_features,
             outer=layer.out_features,
-            weight=offsets[id(layer.weight)],
-            bias=None if layer.bias is None else offsets[id(layer.bias)],
+            weight=place[id(layer.weight)],
+            bias=None if layer.bias is None else place[id(layer.bias)],
             relu=isinstance(after, nn.ReLU),
         )
         for layer, after in itertools.zip_longest(layers, layers[1:])
         if isinstance(layer, nn.Linear)
     ]
+
+
+def places(module: nn.Module) -> dict[int, int]:
+    """Where in a model each parameter that is trained begins, by its id."""
+    params = trainable(module)
+    return dict(zip(map(id, params), itertools.accumulate((p.numel() for p in params), initial=0), strict=False))

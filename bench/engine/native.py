@@ -1,4 +1,4 @@
-"""The engine for chains of linear layers and ReLU on a CPU: whole local epochs in C (bench/c), in single precision.
+"""The engine for chains on a CPU: whole local epochs in C (bench/c), in single precision.
 
 Products are taken in registers and in one order, so that neither a device's place in memory nor the length of the
 processor's vectors changes a bit (where it multiplies and adds in one instruction).
@@ -7,6 +7,7 @@ processor's vectors changes a bit (where it multiplies and adds in one instructi
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -18,7 +19,8 @@ from bench.compiled import accepted, library, pointer
 from bench.engine.affine import AffineRule
 from bench.engine.base import Engine, Group
 from bench.engine.border import expect
-from bench.engine.dense import linears
+from bench.engine.buffers import DEVICE, RULE, Buffers
+from bench.engine.stages import parts
 from bench.errors import UserError
 from bench.learning.batches import Batch, Batches
 from bench.learning.flat import Layout, trainable
@@ -26,20 +28,10 @@ from bench.learning.flat import Layout, trainable
 TOGETHER = 2**19  # numbers of samples and shifts in one call: few enough to be in the cache when they are used
 LONGEST = 64  # bytes of a vector that are used where the processor has them
 
-LINEAR = np.dtype([(name, np.int64) for name in ("inner", "outer", "relu", "weight", "bias", "inputs", "d")])
-DEVICE = np.dtype(
-    [(name, np.int64) for name in ("w", "x", "y", "samples", "m", "shift", "last_gradient", "mean_gradient", "epoch")]
-    + [(name, np.float64) for name in ("rate", "pull", "loss")]
-)
-RULE = np.dtype(
-    [(name, np.int64) for name in ("depth", "batch", "size", "linears", "mask", "gradient", "climbed")]
-    + [(name, np.float64) for name in ("momentum", "decay", "sam")]
-)
 
-
-def unfit(module: nn.Module) -> str | None:
+def unfit(module: nn.Module, batches: Batches) -> str | None:
     """Why this engine cannot train the model; None: it can."""
-    if isinstance(found := linears(module), str):
+    if isinstance(found := parts(module, shape(batches)), str):
         return found
     like = trainable(module)[0]
     if like.dtype is not torch.float32 or like.device.type != "cpu":
@@ -52,13 +44,14 @@ class Native(Engine):
 
     def __init__(self, module: nn.Module, layout: Layout, batches: Batches) -> None:
         super().__init__(module, layout, batches)
-        found, built = linears(module), library()
+        found, built = parts(module, shape(batches)), library()
         if isinstance(found, str) or isinstance(built, str):
             raise ValueError(f"{found}; {built}")
         self._train = built.train
-        self.inner = found[0].inner
-        self.buffers: dict[int, tuple[list[Tensor], np.ndarray]] = {}
-        self.linears, self.classes = found, found[-1].outer
+        self.stages, self.linears = found
+        self.inner = math.prod(self.stages[0].shape) if self.stages else self.linears[0].inner
+        self.buffers: dict[int, Buffers] = {}
+        self.classes = self.linears[-1].outer
 
     def epoch(self, group: Group, epoch: int, rule: LocalRule, fed: Fed) -> None:
         affine = AffineRule(group, rule, fed)
@@ -69,6 +62,14 @@ class Native(Engine):
             group.took(active[a:b], epoch)
 
     def gradient(self, w: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+        g, loss = torch.zeros_like(w), w.new_zeros(())
+        for some in torch.split(index, self.batches.batch_size if self.stages else len(index)):
+            mean, part = self._gradient(w, some)
+            loss += mean * (len(some) / len(index))
+            g.add_(part, alpha=len(some) / len(index))
+        return loss, g
+
+    def _gradient(self, w: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         x, y = self._inputs(*self.batches.load(index))
         g, device = torch.empty_like(w), np.zeros(1, DEVICE)
         device["w"], device["samples"] = _at("w", w, self.layout.size), len(index)
@@ -130,25 +131,13 @@ class Native(Engine):
         return _at("x", x, count, self.inner), _at("y", y, count, dtype=torch.int64)
 
     def _rule(self, batch: int, **terms: float) -> np.ndarray:
-        rule = np.zeros(1, RULE)
-        rule["depth"], rule["batch"], rule["size"] = len(self.linears), batch, self.layout.size
-        rule["linears"] = self._table(batch).ctypes.data
+        if batch not in self.buffers:
+            self.buffers[batch] = Buffers(self.stages, self.linears, batch)
+        rule = self.buffers[batch].rule.copy()
+        rule["size"], rule["numbers"] = self.layout.size, self.inner
         for name, value in terms.items():
             rule[name] = value
         return rule
-
-    def _table(self, batch: int) -> np.ndarray:
-        """The layers, with buffers for what a mini-batch leaves in them."""
-        if batch not in self.buffers:
-            table, buffers = np.zeros(len(self.linears), LINEAR), []
-            for row, linear in zip(table, self.linears, strict=True):
-                sizes = ((batch, linear.inner), (batch, linear.outer))
-                buffers += [torch.empty(size, dtype=torch.float32, device="cpu") for size in sizes]
-                row["inputs"], row["d"] = buffers[-2].data_ptr(), buffers[-1].data_ptr()
-                row["inner"], row["outer"], row["relu"] = linear.inner, linear.outer, linear.relu
-                row["weight"], row["bias"] = linear.weight, -1 if linear.bias is None else linear.bias
-            self.buffers[batch] = buffers, table
-        return self.buffers[batch][1]
 
     def _call(self, rule: np.ndarray, devices: np.ndarray, index: Tensor, y: Tensor) -> None:
         count = len(devices)
@@ -159,6 +148,11 @@ class Native(Engine):
                     allowed = f"labels are whole numbers from 0 to {self.classes - 1}"
                     raise UserError(f"The training sample {sample} has the label {label}: {allowed}.")
             accepted(why)
+
+
+def shape(batches: Batches) -> tuple[int, ...]:
+    """Of a sample."""
+    return tuple(batches.inputs(batches.x[:1]).shape[1:])
 
 
 def _at(name: str, value: Tensor | None, *shape: int, dtype: torch.dtype = torch.float32) -> int:

@@ -9,9 +9,10 @@ import torch
 
 from algorithms.base import LocalRule
 from bench import compiled
+from bench.engine.buffers import DEVICE, LINEAR, RULE
 from bench.engine.dense import Dense
 from bench.engine.eager import Eager
-from bench.engine.native import DEVICE, LINEAR, RULE, Native
+from bench.engine.native import Native
 from bench.engine.vmap import Vmap
 from bench.errors import UserError
 from bench.main import command
@@ -136,7 +137,7 @@ def test_torchs_default_type_is_nothing_to_c():
 class Given:
     """A call that is right: two layers, three classes, two devices of 5 and 2 samples, every vector there is."""
 
-    def __init__(self):
+    def __init__(self, size=SIZE, numbers=6):
         self.linears, self.devices, self.rule = np.zeros(2, LINEAR), np.zeros(2, DEVICE), np.zeros(1, RULE)
         self.kept = []
         for row, (inner, outer, weight, bias) in zip(self.linears, [(6, 5, 0, 30), (5, 3, 35, 50)], strict=True):
@@ -144,14 +145,15 @@ class Given:
             row["inputs"], row["d"] = self.floats(4 * inner), self.floats(4 * outer)
         self.labels = [np.array([0, 1, 2, 1, 0]), np.array([2, 2])]
         for row, y in zip(self.devices, self.labels, strict=True):
-            row["samples"], row["y"], row["x"], row["rate"] = len(y), y.ctypes.data, self.floats(6 * len(y)), 0.1
+            row["samples"], row["y"], row["x"], row["rate"] = len(y), y.ctypes.data, self.floats(numbers * len(y)), 0.1
             for name in ("w", "m", "shift", "last_gradient", "mean_gradient", "epoch"):
-                row[name] = self.floats(SIZE)
-        for name, value in {"depth": 2, "batch": 4, "size": SIZE, "sam": 0.1, "momentum": 0.9}.items():
+                row[name] = self.floats(size)
+        rule = {"depth": 2, "batch": 4, "size": size, "numbers": numbers, "sam": 0.1, "momentum": 0.9}
+        for name, value in rule.items():
             self.rule[name] = value
         self.rule["linears"] = self.linears.ctypes.data
         for name in ("mask", "gradient", "climbed"):
-            self.rule[name] = self.floats(SIZE)
+            self.rule[name] = self.floats(size)
 
     def floats(self, count):
         self.kept.append(np.full(count, 0.01, dtype=np.float32))
@@ -167,6 +169,7 @@ WRONG = {
     "rule": {
         "cannot be": {"depth": [0, -1, 2**40], "batch": [0, -1, 2**31], "size": [0, -5]},
         "outside the model": {"size": [SIZE - 1]},
+        "a first layer with other inputs": {"numbers": [5, 0, 2**40]},
         "without buffers for its gradient": {"gradient": [0], "climbed": [0]},
     },
     "linears": {

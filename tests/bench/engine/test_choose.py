@@ -57,10 +57,30 @@ def residual(width):
     return deep.resnet20({"width": width}, (3, 16, 16), 10)
 
 
-def test_a_chain_is_taken_for_models_that_are_one():
+def large():
+    """Whose second convolution is a product of spectra in the chain."""
+    features = nn.Conv2d(3, 64, 5), nn.ReLU(), nn.Conv2d(64, 128, 5), nn.MaxPool2d(2), nn.ReLU()
+    return nn.Sequential(*features, nn.Flatten(), nn.Linear(128 * 144, 10))
+
+
+def test_a_chain_of_convolutions_is_trained_in_c_where_that_was_built(monkeypatch):
+    found, why = chosen("auto", lenet(), (1, 8, 8))
+    if isinstance(compiled.library(), str):
+        assert "native would be faster" in why
+    else:
+        assert (found.name, why) == ("native", "the model is a chain of known layers, and all of them are in C")
+        found, why = chosen("auto", large(), (3, 32, 32))
+        assert (found.name, type(found).__name__) == ("chain", "Convolutional")
+        assert "spectra" in why
+    monkeypatch.setattr(compiled, "library", lambda: "its C part was not built")
     found, why = chosen("auto", lenet(), (1, 8, 8))
     assert (found.name, type(found).__name__) == ("chain", "Convolutional")
-    assert why == "the model is a chain of known layers"
+    assert why.endswith("native would be faster, but its C part was not built")
+
+
+def test_an_optimizer_that_c_has_not_is_left_to_the_chain():
+    found, why = chosen("auto", lenet(), (1, 8, 8), Work(together=64, steps=10**6, optimizer="adam"))
+    assert (found.name, why) == ("chain", "the model is a chain of known layers")
 
 
 def test_a_row_of_linear_layers_is_trained_in_c_where_that_was_built(monkeypatch):

@@ -9,7 +9,7 @@ import torch
 
 from algorithms.base import LocalRule
 from bench import compiled
-from bench.engine import native
+from bench.engine import buffers, native
 from bench.engine.dense import Dense
 from bench.engine.eager import Eager
 from bench.engine.native import Native
@@ -110,15 +110,22 @@ def test_numbers_that_overflow_give_autograds_infinities_and_not_a_crash():
 
 
 def test_a_model_of_another_type_or_kind_is_refused_with_the_reason():
-    assert "torch.float64 on cpu" in native.unfit(Problem((12, 9, 3), torch.float64).module)
-    assert native.unfit(Problem((12, 9, 3), torch.float32).module) is None
+    double, single = (Problem((12, 9, 3), dtype) for dtype in (torch.float64, torch.float32))
+    assert "torch.float64 on cpu" in native.unfit(double.module, double.batches)
+    assert native.unfit(single.module, single.batches) is None
+
+
+TABLES = {"Linear": buffers.LINEAR, "Stage": buffers.STAGE, "Device": buffers.DEVICE, "Rule": buffers.RULE}
 
 
 def structures():
-    """By name, the fields of each structure in dense.c and what numpy calls their types; a pointer is a number."""
-    source = re.sub(r"/\*.*?\*/", "", (compiled.SOURCES / "dense.c").read_text(), flags=re.DOTALL)
+    """By name, the fields of each structure that is handed over and their types in numpy; a pointer is a number."""
+    text = "".join((compiled.SOURCES / name).read_text() for name in ("dense.c", "geometry.h"))
+    source = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     found = {}
     for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", source, re.DOTALL):
+        if name not in TABLES:
+            continue
         found[name] = []
         for line in body.split(";")[:-1]:
             kind, fields = re.fullmatch(r"\s*(?:const )?(\w+) (.*)", line).groups()
@@ -129,5 +136,4 @@ def structures():
 
 
 def test_the_tables_are_the_c_structures_field_by_field():
-    tables = {"Linear": native.LINEAR, "Device": native.DEVICE, "Rule": native.RULE}
-    assert {name: np.dtype(fields) for name, fields in structures().items()} == tables
+    assert {name: np.dtype(fields) for name, fields in structures().items()} == TABLES
