@@ -192,10 +192,11 @@ def test_of_equal_maxima_the_first_gets_the_gradient(pool):
     torch.testing.assert_close(found, g, rtol=0, atol=1e-6)
 
 
-def test_what_is_not_a_number_is_not_hidden_by_a_pooling_and_stays_in_its_sample():
+@pytest.mark.parametrize("build", [test_conv.uneven, test_conv.pooled_first], ids=lambda build: build.__name__)
+def test_what_is_not_a_number_is_not_hidden_by_a_pooling_and_stays_in_its_sample(build):
     images = torch.randn(20, *SHAPE)
     images[3, 1, 4, 5] = float("nan")
-    module, layout, batches = problem(test_conv.uneven, [3, 17], batch_size=17, images=images)
+    module, layout, batches = problem(build, [3, 17], batch_size=17, images=images)
     engine, w = Native(module, layout, batches), start(module, layout)
     for index, nan in zip([*batches.clients, batches.clients[0]], [False, True, False], strict=True):
         loss, g = engine.gradient(w.clone(), index)
