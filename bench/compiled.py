@@ -30,7 +30,7 @@ def library() -> ctypes.CDLL | str:
 def load(built: Path) -> ctypes.CDLL:
     """Each of its functions looks at what it is given first, and returns what is wrong with it."""
     found = ctypes.CDLL(str(built))
-    found.train.restype = found.shuffles.restype = ctypes.c_char_p
+    found.train.restype = found.answer.restype = found.shuffles.restype = ctypes.c_char_p
     return found
 
 

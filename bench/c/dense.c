@@ -161,19 +161,33 @@ static const char *wrong(const Rule *rule, const Device *devices, int64_t count)
     return NULL;
 }
 
+#ifdef DISPATCHED
+#define WITH(name, longest, ...) \
+    if (longest >= 64 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && \
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")) \
+        name##_avx512(__VA_ARGS__); \
+    else if (longest >= 32 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) \
+        name##_avx2(__VA_ARGS__); \
+    else \
+        name##_any(__VA_ARGS__)
+#else
+#define WITH(name, longest, ...) name##_any(__VA_ARGS__)
+#endif
+
 /* Trains each device on its samples, a step for each mini-batch, with vectors of at most `longest` bytes; or says why
    not, with nothing changed. */
 const char *train(const Rule *rule, Device *devices, int64_t count, int longest) {
     const char *why = wrong(rule, devices, count);
     if (why) return why;
-#ifdef DISPATCHED
-    if (longest >= 64 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
-        train_avx512(rule, devices, count);
-    else if (longest >= 32 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        train_avx2(rule, devices, count);
-    else
-#endif
-        train_any(rule, devices, count);
+    WITH(train, longest, rule, devices, count);
+    return NULL;
+}
+
+/* The logits of samples by the model w; or why not. */
+const char *answer(const Rule *rule, const float *w, const float *x, int64_t samples, float *logits, int longest) {
+    const char *why = wrong(rule, NULL, 0);
+    if (why) return why;
+    if (samples < 0 || samples > MOST || !w || !x || !logits) return "no samples, model or room for answers";
+    WITH(answer, longest, rule, w, x, samples, logits);
     return NULL;
 }

@@ -195,29 +195,34 @@ static void FOR(maps_backward)(const Rule *rule, const float *w, float *to, int 
     for (const Stage *at = end - 1; at >= trained; at--) {
         long results = at->outer * at->high * at->wide * LANES, found = at->outer * at->rows * at->columns * LANES;
         long inputs = at->channels * at->height * at->width * LANES, blocks = (n + LANES - 1) / LANES;
-        float *d = pooled(at) ? at->unpooled : at->d;
-        for (long b = 0; b < blocks; b++) {
-            float *mine = at->d + b * results, *y = at->y + b * results;
-            int here = n - b * LANES < LANES ? n - b * LANES : LANES;
-            if (at == end - 1) FOR(enter)(mine, rule->back + b * results, results / LANES, here);
-            if (pooled(at)) FOR(unpool)(at, y, mine, at->first + b * results, d + b * found);
-            else if (at->relu)
-                for (long k = 0; k < results; k += LANES)
-                    FOR(store)(mine + k, FOR(rectified)(FOR(load)(mine + k), FOR(load)(y + k), 1));
-            if (at == trained) continue;
-            if (at->weight < 0) memcpy(at[-1].d + b * inputs, d + b * found, inputs * sizeof(float));
-            else FOR(input_gradient)(at, w, d + b * found, at[-1].d + b * inputs);
+        long together = TOGETHER / (inputs + found) > 1 ? TOGETHER / (inputs + found) : 1;
+        /* what is seen by no stage before goes from cache to cache; else `to` may be the w that others still need */
+        long many = at == trained && together < blocks ? together : blocks;
+        for (long begin = 0; begin < blocks; begin += many) {
+            long some = blocks - begin < many ? blocks - begin : many;
+            float *d = pooled(at) ? at->unpooled : at->d + begin * results;
+            for (long b = begin; b < begin + some; b++) {
+                float *mine = at->d + b * results, *y = at->y + b * results, *own = d + (b - begin) * found;
+                int here = n - b * LANES < LANES ? n - b * LANES : LANES;
+                if (at == end - 1) FOR(enter)(mine, rule->back + b * results, results / LANES, here);
+                if (pooled(at)) FOR(unpool)(at, y, mine, at->first + b * results, own);
+                else if (at->relu)
+                    for (long k = 0; k < results; k += LANES)
+                        FOR(store)(mine + k, FOR(rectified)(FOR(load)(mine + k), FOR(load)(y + k), 1));
+                if (at == trained) continue;
+                if (at->weight < 0) memcpy(at[-1].d + b * inputs, own, inputs * sizeof(float));
+                else FOR(input_gradient)(at, w, own, at[-1].d + b * inputs);
+            }
+            if (at->weight < 0) continue;
+            const float *x = (at == rule->maps ? rule->lanes : at[-1].y) + begin * inputs;
+            if (!begin) {
+                FOR(drag)(to, shift, at->weight, at->outer * at->channels * at->down * at->across, keep);
+                if (at->bias >= 0) FOR(drag)(to, shift, at->bias, at->outer, keep);
+            }
+            for (long b = 0; b < some; b += together)
+                FOR(weight_gradient)(at, to + at->weight, d + b * found, x + b * inputs,
+                                     some - b < together ? some - b : together);
+            if (at->bias >= 0) FOR(bias_gradient)(at, to + at->bias, d, some);
         }
-        if (at->weight < 0) continue;
-        const float *x = at == rule->maps ? rule->lanes : at[-1].y;
-        long together = TOGETHER / (inputs + found);
-        FOR(drag)(to, shift, at->weight, at->outer * at->channels * at->down * at->across, keep);
-        for (long b = 0, some; b < blocks; b += some) {
-            some = together < 1 ? 1 : together < blocks - b ? together : blocks - b;
-            FOR(weight_gradient)(at, to + at->weight, d + b * found, x + b * inputs, some);
-        }
-        if (at->bias < 0) continue;
-        FOR(drag)(to, shift, at->bias, at->outer, keep);
-        FOR(bias_gradient)(at, to + at->bias, d, blocks);
     }
 }

@@ -208,6 +208,15 @@ static void FOR(train)(const Rule *rule, Device *devices, int64_t count) {
         }
 }
 
+static void FOR(answer)(const Rule *rule, const float *w, const float *x, int64_t samples, float *logits) {
+    const Linear *last = rule->linears + rule->depth - 1;
+    for (int64_t begin = 0; begin < samples; begin += rule->batch) {
+        int64_t left = samples - begin, n = left < rule->batch ? left : rule->batch;
+        FOR(forward)(rule, w, FOR(maps_forward)(rule, w, x + begin * rule->numbers, n), n);
+        memcpy(logits + begin * last->outer, last->d, n * last->outer * sizeof(float));
+    }
+}
+
 #undef PIECES
 #undef vec
 #undef EVERY

@@ -20,6 +20,7 @@ from bench.engine.kernel import EffectiveSteps
 from bench.engine.steps import Steps
 from bench.engine.trace import Sink
 from bench.learning.batches import Batches, Pass
+from bench.learning.evaluate import Answers
 from bench.learning.flat import Layout, trainable
 
 TUNING = 2**31  # the number of a dispatch that never happens
@@ -82,6 +83,7 @@ class Engine(ABC):
     name: ClassVar[str]
     parallel_parts: ClassVar[int] = 1  # parts of a call that are computed at a time
     optimizers: ClassVar[bool] = False  # its steps are the kernel's, which knows others than SGD
+    answers: Answers | None = None  # of a model to inputs, where the engine is faster at it than the module
 
     def __init__(self, module: nn.Module, layout: Layout, batches: Batches) -> None:
         self.module, self.layout, self.batches, self.steps = module, layout, batches, Steps()

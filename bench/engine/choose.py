@@ -22,6 +22,7 @@ from bench.learning.flat import Layout
 
 LEAST_STACK = 8  # smaller stacks of devices are no faster than one after the other (measured: 1.3 to 5 times from here)
 LEAST_STEPS = 3000  # the first vmap of a process imports 800 modules of torch, which takes seconds
+LARGE = 2**19  # numbers in the kernels of a convolution from which on torch's is faster than ours (measured)
 IMAGES = (nn.Conv2d, nn.MaxPool2d, nn.AdaptiveAvgPool2d)
 PLAIN = "trains by plain SGD only"
 Make = Callable[[nn.Module, Layout, Batches], Engine]
@@ -85,6 +86,8 @@ def _fastest(module: nn.Module, layout: Layout, batches: Batches, work: Work) ->
     if isinstance(made, Convolutional):
         if any(isinstance(layer, Spectral) for layer in made.layers):
             return made, f"{why}, and spectra spare more arithmetic than native saves"
+        if any(isinstance(layer, nn.Conv2d) and layer.weight.numel() > LARGE for layer in module.modules()):
+            return made, f"{why}, with convolutions so large that torch's are faster than native's"
         return Native(module, layout, batches), f"{why}, and all of them are in C"
     return Native(module, layout, batches), "the model is a row of linear layers"
 

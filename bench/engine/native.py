@@ -26,6 +26,7 @@ from bench.learning.batches import Batch, Batches
 from bench.learning.flat import Layout, trainable
 
 TOGETHER = 2**19  # numbers of samples and shifts in one call: few enough to be in the cache when they are used
+ANSWERED = 64  # samples that are answered at a time
 LONGEST = 64  # bytes of a vector that are used where the processor has them
 
 
@@ -47,11 +48,13 @@ class Native(Engine):
         found, built = parts(module, shape(batches)), library()
         if isinstance(found, str) or isinstance(built, str):
             raise ValueError(f"{found}; {built}")
-        self._train = built.train
+        self._train, self._answer = built.train, built.answer
         self.stages, self.linears = found
         self.inner = math.prod(self.stages[0].shape) if self.stages else self.linears[0].inner
         self.buffers: dict[int, Buffers] = {}
         self.classes = self.linears[-1].outer
+        if self.stages:  # linear layers are torch's best
+            self.answers = self._answers
 
     def epoch(self, group: Group, epoch: int, rule: LocalRule, fed: Fed) -> None:
         affine = AffineRule(group, rule, fed)
@@ -68,6 +71,17 @@ class Native(Engine):
             loss += mean * (len(some) / len(index))
             g.add_(part, alpha=len(some) / len(index))
         return loss, g
+
+    def _answers(self, w: Tensor, x: Tensor) -> Tensor:
+        samples, logits = x.flatten(1).to(torch.float32).contiguous(), w.new_empty(len(x), self.classes)
+        places = (
+            _at("w", w, self.layout.size),
+            _at("x", samples, len(x), self.inner),
+            len(x),
+            _at("logits", logits, len(x), self.classes),
+        )
+        accepted(self._answer(pointer(self._rule(ANSWERED), RULE, 1), *map(ctypes.c_int64, places), LONGEST))
+        return logits
 
     def _gradient(self, w: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         x, y = self._inputs(*self.batches.load(index))

@@ -10,15 +10,23 @@ from torch import Tensor, nn
 from bench.learning.flat import Layout, bind
 
 CHUNK = 1024
+Answers = Callable[[Tensor, Tensor], Tensor]  # a model [P], inputs -> logits
 
 
 class Evaluate:
     """What models answer to the test samples."""
 
     def __init__(
-        self, module: nn.Module, layout: Layout, x: Tensor, y: Tensor, inputs: Callable[[Tensor], Tensor]
+        self,
+        module: nn.Module,
+        layout: Layout,
+        x: Tensor,
+        y: Tensor,
+        inputs: Callable[[Tensor], Tensor],
+        answers: Answers | None = None,
     ) -> None:
-        self.module, self.layout, self.y, self.inputs = module, layout, y, inputs
+        """`answers` takes the module's place."""
+        self.module, self.layout, self.y, self.inputs, self.model = module, layout, y, inputs, answers
         self._x, self._y = torch.split(x, CHUNK), torch.split(y, CHUNK)
 
     @property
@@ -38,10 +46,13 @@ class Evaluate:
 
     @torch.no_grad()
     def _logits(self, w: Tensor, chunks: Iterable[int]) -> Iterator[tuple[Tensor, Tensor]]:
-        bind(self.module, self.layout.views(self.layout.rows(w[None])[0]))
-        self.module.eval()
+        row = self.layout.rows(w[None])[0]
+        if self.model is None:
+            bind(self.module, self.layout.views(row))
+            self.module.eval()
         for chunk in chunks:
-            yield self.module(self.inputs(self._x[chunk])), self._y[chunk]
+            x = self.inputs(self._x[chunk])
+            yield self.module(x) if self.model is None else self.model(row, x), self._y[chunk]
 
 
 def _loss(logits: Tensor, y: Tensor) -> Tensor:

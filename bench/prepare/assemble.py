@@ -118,9 +118,9 @@ class WorkerSetup:
             fit_head=HeadFit(module, layout),
         )
         x, y = _test(loaded, config["test_samples"])
-        evaluate = Evaluate(module, layout, x.to(self.device), y.to(self.device), inputs)
         facts = _model(config, module, layout, batches)
         engine, why = choose.engine(config["engine"]["name"], module, layout, batches, _work(config, batches))
+        evaluate = Evaluate(module, layout, x.to(self.device), y.to(self.device), inputs, engine.answers)
         return WorkerService(engine, fed, evaluate), why, facts
 
 

@@ -46,6 +46,8 @@ WORKLOADS = {
     "mnist_linear": Workload({"name": "linear"}, (1, 28, 28), 10, 32, 100, 57),
     "fmnist_mlp": Workload({"name": "mlp", "hidden": [400]}, (1, 28, 28), 10, 10, 10, 120),
     "emnist_lenet": Workload({"name": "lenet5"}, (1, 28, 28), 26, 64, 20, 20),
+    "mnist_cnn": Workload({"name": "mnist_cnn"}, (1, 28, 28), 10, 64, 10, 10),
+    "cifar10_cnn": Workload({"name": "cifar10_cnn", "dropout": 0.0}, (3, 32, 32), 10, 64, 10, 10),
     "gtsrb_cnn": Workload(
         {"name": "fed2a_cnn", "channels": [64, 128], "hidden": [128, 256]}, (3, 32, 32), 43, 48, 6, 5
     ),

@@ -100,6 +100,12 @@ class Call:
         tables = pointer(self.rule, RULE, 1), pointer(self.devices, DEVICE, len(self.devices))
         accepted(library.train(*tables, ctypes.c_int64(len(self.devices)), longest))
 
+    def answer(self, library, longest):
+        device, classes = self.devices[-1], int(self.linears["outer"][-1])
+        room, rule = self.floats(int(device["samples"]) * classes), pointer(self.rule, RULE, 1)
+        places = (int(device[name]) for name in ("w", "x", "samples"))
+        accepted(library.answer(rule, *map(ctypes.c_int64, (*places, room)), longest))
+
 
 def shuffle(library, rng):
     rows, size = int(rng.integers(1, 5)), ctypes.c_int64
@@ -131,7 +137,9 @@ if __name__ == "__main__":
     rng, library = np.random.default_rng(int(sys.argv[2])), load(Path(sys.argv[1]))
     for number in range(int(sys.argv[3])):
         for maps in (False, True):
-            Call(rng, maps).train(library, (16, 32, 64)[number % 3])
+            call = Call(rng, maps)
+            call.train(library, (16, 32, 64)[number % 3])
+            call.answer(library, (16, 32, 64)[number % 3])
         stray(library, rng, (16, 32, 64)[number % 3])
         shuffle(library, rng)
     print("clean")

@@ -72,6 +72,10 @@ def test_a_chain_of_convolutions_is_trained_in_c_where_that_was_built(monkeypatc
         found, why = chosen("auto", large(), (3, 32, 32))
         assert (found.name, type(found).__name__) == ("chain", "Convolutional")
         assert "spectra" in why
+        wide = nn.Sequential(nn.Conv2d(256, 256, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(256, 10))
+        found, why = chosen("auto", wide, (256, 8, 8))
+        assert (found.name, type(found).__name__) == ("chain", "Convolutional")
+        assert "so large" in why
     monkeypatch.setattr(compiled, "library", lambda: "its C part was not built")
     found, why = chosen("auto", lenet(), (1, 8, 8))
     assert (found.name, type(found).__name__) == ("chain", "Convolutional")

@@ -1,5 +1,6 @@
 """Convolutions in C: their gradients are autograd's, in every rule, and to the same bits on every processor."""
 
+import ctypes
 import os
 
 import numpy as np
@@ -17,7 +18,10 @@ from bench.engine.native import Native
 from bench.engine.stages import parts
 from bench.errors import UserError
 from bench.learning.classifier import Classifier
+from bench.learning.evaluate import Evaluate
 from bench.learning.flat import trainable
+from bench.prepare import compose
+from bench.prepare.assemble import build
 from tests.bench.engine import test_conv
 from tests.bench.engine.chains import CLASSES, federation, flat_after, start, trained
 from tests.bench.engine.test_border import SIZE, Given
@@ -79,6 +83,35 @@ def test_gradients_are_those_of_double_precision(build, longest, monkeypatch):
         assert (g - expected).norm() < 2e-6 * expected.norm()
         for part, whole in zip(exact[1].views(g - expected), exact[1].views(expected), strict=True):
             assert part.norm() < 1e-5 * whole.norm() + 1e-8
+
+
+@pytest.mark.parametrize("build", NETS, ids=lambda build: build.__name__)
+def test_answers_are_those_of_double_precision_and_of_a_sample_alone(build, monkeypatch):
+    """To 2e-6 of the largest; to the same bits for every length of vectors, and in any company."""
+    exact, ours = (problem(build, [150], dtype) for dtype in (torch.float64, torch.float32))
+    engine, w, x = Native(*ours), start(*ours[:2]), ours[2].x
+    with torch.no_grad():
+        expected = exact[0].net(exact[2].x)
+    found = engine.answers(w, x)
+    assert (found - expected).abs().max() < 2e-6 * expected.abs().max()
+    for some in (slice(0, 1), slice(3, 70), slice(17, 33)):
+        assert torch.equal(engine.answers(w, x[some]), found[some])
+    monkeypatch.setattr(native, "LONGEST", 32)
+    assert torch.equal(engine.answers(w, x), found)
+    monkeypatch.setattr(native, "LONGEST", 16)
+    assert (engine.answers(w, x) - expected).abs().max() < 2e-6 * expected.abs().max()
+
+
+def test_a_run_evaluates_by_the_kernels_it_trains_with():
+    words = ["dataset=fmnist", "dataset.source=synthetic", "model=lenet5", "model.width=0.25", "rounds=1", "clients=4"]
+    config = compose.config([*words, "cohort=2", "batch_size=20", "test_samples=1100", "engine.workers=1"])
+    parts = build(config)
+    assert parts.loop.engine.name == "native"
+    evaluate, w = parts.evaluate.evaluate, parts.loop.server["w"]
+    assert evaluate.model == parts.loop.engine.answers
+    plain = Evaluate(parts.module, parts.loop.engine.layout, torch.cat(evaluate._x), evaluate.y, evaluate.inputs)
+    torch.testing.assert_close(evaluate.sums(w, [0, 1]), plain.sums(w, [0, 1]), rtol=1e-5, atol=0)
+    assert torch.equal(evaluate.answers(w)[1], plain.answers(w)[1])
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -159,10 +192,11 @@ def test_of_equal_maxima_the_first_gets_the_gradient(pool):
     torch.testing.assert_close(found, g, rtol=0, atol=1e-6)
 
 
-def test_what_is_not_a_number_is_not_hidden_by_a_pooling_and_stays_in_its_sample():
+@pytest.mark.parametrize("build", [test_conv.uneven, test_conv.pooled_first], ids=lambda build: build.__name__)
+def test_what_is_not_a_number_is_not_hidden_by_a_pooling_and_stays_in_its_sample(build):
     images = torch.randn(20, *SHAPE)
     images[3, 1, 4, 5] = float("nan")
-    module, layout, batches = problem(test_conv.uneven, [3, 17], batch_size=17, images=images)
+    module, layout, batches = problem(build, [3, 17], batch_size=17, images=images)
     engine, w = Native(module, layout, batches), start(module, layout)
     for index, nan in zip([*batches.clients, batches.clients[0]], [False, True, False], strict=True):
         loss, g = engine.gradient(w.clone(), index)
@@ -184,6 +218,15 @@ def test_trained_layers_only():
     module, layout, batches = problem(test_conv.pooled_first, [6], batch_size=6)
     assert [stage.weight for stage in Native(module, layout, batches).stages] == [None, 0]
     assert len(trainable(module)) == 4
+
+
+def test_a_model_is_not_asked_without_samples_that_are_there():
+    module, layout, batches = problem(test_conv.uneven, [5])
+    engine, w = Native(module, layout, batches), start(module, layout)
+    with pytest.raises(UserError, match="w is "):
+        engine.answers(w[1:], batches.x)
+    with pytest.raises(UserError, match="x is "):
+        engine.answers(w, batches.x[:, :2])
 
 
 class GivenMaps(Given):
@@ -235,6 +278,17 @@ WRONG = {
         "a first layer with other inputs": {"wide": [1]},
     },
 }
+
+
+def test_c_answers_only_what_it_has_room_for():
+    given, library = GivenMaps(), compiled.library()
+    right = [given.rule.ctypes.data, given.devices["w"][0], given.devices["x"][0], 5, given.floats(15)]
+    for place, value in [(None, 0), (1, 0), (2, 0), (3, -1), (3, 2**31), (4, 0)]:
+        numbers = [value if k == place else number for k, number in enumerate(right)]
+        why = library.answer(*map(ctypes.c_int64, map(int, numbers)), 64)
+        assert (why is None) == (place is None), (place, value)
+    given.rule["depth"] = 0
+    assert b"cannot be" in library.answer(*map(ctypes.c_int64, map(int, right)), 64)
 
 
 def test_c_refuses_every_number_that_would_lead_it_astray():

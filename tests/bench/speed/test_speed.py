@@ -74,6 +74,8 @@ def test_all_workloads_have_the_sizes_of_the_issue():
         "mnist_linear": 5700,
         "fmnist_mlp": 1200,
         "emnist_lenet": 400,
+        "mnist_cnn": 100,
+        "cifar10_cnn": 100,
         "gtsrb_cnn": 30,
         "digits_1000": 1999,
     }
