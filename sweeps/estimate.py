@@ -7,6 +7,7 @@ scaled by how fast this machine multiplies matrices.
 
 from __future__ import annotations
 
+import json
 import math
 import tempfile
 import time
@@ -17,12 +18,12 @@ from bench.prepare import compose, registry
 from bench.simulation import schedule
 from sweeps.plan import PlannedRun, Sweep, pairs
 
-# milliseconds of CPU for one training step, and for each sample in it; width 1, the input size of the papers
+# milliseconds of CPU for one training step, and for a million multiplications and additions of its samples' way forward
 COSTS = {
-    **{"linear": (0.005, 0.001), "mlp": (0.005, 0.016), "mnist_cnn": (0, 0.78), "lenet5": (0, 0.16)},
-    **{"lenet5_3x3": (1.2, 0.12), "cifar10_cnn": (3.4, 0.9), "fed2a_cnn": (0, 3.7), "resnet20": (7.7, 3.8)},
-    **{"vgg11": (36, 11), "alexnet": (39, 12), "resnet18": (39, 2.7), "googlenet": (54, 2.7)},
-    **{"densenet121": (85, 6.3), "vgg16": (0, 500)},
+    **{"linear": (0.005, 0.13), "mlp": (0.005, 0.05), "mnist_cnn": (0, 0.034), "lenet5": (0, 0.042)},
+    **{"lenet5_3x3": (0, 0.08), "cifar10_cnn": (3.4, 0.11), "fed2a_cnn": (0.3, 0.03), "resnet20": (7.7, 0.093)},
+    **{"vgg11": (36, 0.072), "alexnet": (39, 0.071), "resnet18": (39, 0.073), "googlenet": (54, 0.06)},
+    **{"densenet121": (85, 0.11), "vgg16": (0, 0.079)},
 }
 PRODUCT = 2.8  # milliseconds of a 512 x 512 product on the machine of COSTS
 PER_RUN, PER_ROUND, PER_UPLOAD = 5.0, 0.01, 0.002  # seconds: starting and loading; the loop
@@ -43,8 +44,10 @@ def seconds(run: PlannedRun) -> float:
     model, dataset = config["model"], registry.create(config["dataset"])
     if model["name"] not in COSTS or dataset.size is None:
         return math.nan
-    step, sample = (model.get("width", 1.0) ** 2 * cost / 1000 for cost in COSTS[model["name"]])
-    sample *= ((config["dataset"].get("resize") or 32) / 32) ** 2
+    side = config["dataset"].get("resize")
+    shape = dataset.shape if side is None else (dataset.shape[0], side, side)
+    step, per_million = (cost / 1000 for cost in COSTS[model["name"]])
+    sample = per_million * _millions(json.dumps(model), shape, dataset.classes)
     train, test = dataset.size
     own = math.ceil(train / config["clients"])  # of a device
     batch, steps = min(config["batch_size"], own), config["epochs"]
@@ -54,6 +57,28 @@ def seconds(run: PlannedRun) -> float:
     training = uploads * (steps * (step + batch * sample) + PER_UPLOAD)
     evaluation = test * sample / 3 / config["eval_every"]
     return PER_RUN + float(config["rounds"] * (training + evaluation + PER_ROUND))
+
+
+@cache
+def _millions(model: str, shape: tuple[int, ...], classes: int) -> float:
+    """Multiplications and additions of a sample's way forward through the linear and convolutional layers."""
+    import torch
+    from torch import nn
+
+    from bench.models import NETWORKS
+
+    node, found = json.loads(model), list[int]()
+
+    def count(layer: nn.Module, _: object, result: torch.Tensor) -> None:
+        if isinstance(layer, nn.Linear | nn.Conv2d):
+            found.append(result[0, :1].numel() * layer.weight.numel())
+
+    with torch.device("meta"), torch.no_grad():
+        net = NETWORKS[node["name"]](node, shape, classes).eval()
+        for layer in net.modules():
+            layer.register_forward_hook(count)
+        net(torch.zeros(2, *shape))  # some normalise over what they are given
+    return sum(found) / 1e6
 
 
 @cache

@@ -77,8 +77,10 @@ def test_the_estimate_grows_with_rounds_samples_and_model(monkeypatch):
         overrides = ("algo=fedavg", "dataset=cifar10", "protocol=fedagg", "scale=paper", *more)
         return seconds(PlannedRun("fedavg", "cifar10", "", overrides))
 
-    # 20 clients x 3 epochs x 16 steps of 32 a round: 100 rounds of 960 steps, 32 ms each, by hand
-    by_hand = 5 + 100 * (20 * (48 * (3.4 + 32 * 0.9) / 1000 + 0.002) + 10_000 * 0.9 / 3000 + 0.01)
+    # 20 clients x 3 epochs x 16 steps of 32 a round; three convolutions on 32, 16 and 8 pixels, two linear layers
+    millions = (9 * (3 * 32 * 32**2 + 32 * 64 * 16**2 + 64 * 64 * 8**2) + 1024 * 512 + 512 * 10) / 1e6
+    sample = 0.11 * millions
+    by_hand = 5 + 100 * (20 * (48 * (3.4 + 32 * sample) / 1000 + 0.002) + 10_000 * sample / 3000 + 0.01)
     assert run() == pytest.approx(by_hand)
     assert run("rounds=200") == pytest.approx(2 * run() - 5)
     assert run("cohort=100") > 4 * run() and run("model=vgg11") > 5 * run()
