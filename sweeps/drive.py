@@ -131,8 +131,8 @@ class Drive:
                 process.kill()
 
     def _stop(self) -> None:
-        """The first Ctrl-C lets every worker finish its round, the second stops them at once."""
-        print("\nStopping: each worker writes a checkpoint after its round; Ctrl-C again stops at once.", flush=True)
+        """The first Ctrl-C lets every worker write a checkpoint, the second stops them at once."""
+        print("\nStopping: each worker writes a checkpoint; Ctrl-C again stops at once.", flush=True)
         for attempt in (signal.SIGINT, signal.SIGINT, signal.SIGKILL):
             self._signal(attempt)
             try:

@@ -63,6 +63,8 @@ class Coordinator:
         self.filled = 0  # places in it that are taken
         self.samples: list[float] = fed.samples.tolist()
         self.trips: dict[int, RoundTrip] = {}
+        self.tally: Tally | None = None  # of the round under way
+        self.again: list[int] | None = None  # who trains once more before its version counts
         self.ended: list[Ended] = []  # jobs of this round, for the timeline
         self.sent: dict[int, State] = {}  # version -> broadcast tensors that some job still needs
         self.out_of_time = False
@@ -76,13 +78,12 @@ class Coordinator:
         return everyone if full else self.devices.draw(self.version, everyone, places)
 
     def draft(self, drawn: Sequence[int], repeat: bool = False) -> Dispatch:
-        """The current model for these devices: what each will do and send, to whom, and when it arrives."""
+        """The current model for these devices: what each will do and send, to whom, and when it arrives. Nothing has
+        happened yet; `dispatched` says that it has."""
         self.sent[self.version] = {name: self.server[name] for name in self.algo.broadcast}
         counts = Counter(drawn)
         clients = sorted(counts)
-        if not repeat:
-            self.dispatches.update(clients)
-        numbers = [self.dispatches[client] - 1 for client in clients]
+        numbers = [self.dispatches[client] - repeat for client in clients]
         layers = self.algo.sends(self.version, self.fed)
         down, each = self.traffic.download_size(self.server, self.algo), len(clients)
         own: list[State] = [{}] * each
@@ -107,8 +108,12 @@ class Coordinator:
         travel(rows, self.devices, self._timeout, self.algo.retransmit)
         return rows
 
+    def dispatched(self, rows: Dispatch, repeat: bool) -> None:
+        if not repeat:
+            self.dispatches.update(rows.client)
+
     def learn(self, rows: Dispatch) -> Learned:
-        """What these devices will upload."""
+        """What these devices will upload. Whoever stops it (bench/engine/steps.py) finds the state as it was before."""
         self.underway.begin(rows)
         learned = self.training.learn(rows, self.sent, self.memory)
         self.underway.end()

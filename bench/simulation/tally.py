@@ -17,6 +17,7 @@ class Tally:
     loss: float = 0.0
     weight: float = 0.0
     staleness: list[int] = field(default_factory=list)
+    seconds: float = 0.0
     aggregate_seconds: float = 0.0
 
     def add(self, losses: Iterable[float], weights: Iterable[float]) -> None:
