@@ -73,9 +73,9 @@ class Coordinator:
         return self.algo.deployed(self.server, self.memory, self.fed)
 
     def first(self) -> list[int]:
-        everyone, places = list(range(self.fed.clients)), self.rules.schedule.concurrency
+        everyone, places = range(self.fed.clients), self.rules.schedule.concurrency
         full = not self.sync and places == self.fed.clients
-        return everyone if full else self.devices.draw(self.version, everyone, places)
+        return list(everyone) if full else self.devices.draw(self.version, everyone, places)
 
     def draft(self, drawn: Sequence[int], repeat: bool = False) -> Dispatch:
         """The current model for these devices: what each will do and send, to whom, and when it arrives. Nothing has

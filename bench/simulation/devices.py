@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +17,9 @@ from bench.seeding import constant, stream, streams
 
 if TYPE_CHECKING:
     from bench.simulation.dispatch import Dispatch
+
+
+MANY = 2**16  # devices from which on what grows with all of them is done in another way
 
 
 @dataclass(kw_only=True)
@@ -60,6 +64,8 @@ class Devices:
     def draw(self, version: int, idle: Sequence[int], places: int) -> list[int]:
         """The devices that get the next places, one entry a place."""
         rng = stream(self.seed, "sampling", version)
+        if self.clients >= MANY and self.sampling == "without_replacement" and 2 * places <= len(idle):
+            return [idle[i] for i in _distinct(rng, len(idle), places)]
         if self.sampling == "with_replacement":
             return [idle[i] for i in rng.integers(len(idle), size=places)]
         return [idle[i] for i in rng.permutation(len(idle))[:places]]
@@ -91,12 +97,20 @@ class Devices:
         return epochs + 1 - int(rng.integers(1, min(tau_max, epochs) + 1))
 
     @cached_property
-    def _speeds(self) -> list[float]:
-        return [rng.random() for rng in streams(self.seed, "devices", [(client, 0) for client in range(self.clients)])]
+    def _speeds(self) -> array[float]:
+        return self._constants("devices", 0)
 
     @cached_property
-    def _links(self) -> list[float]:
-        return [rng.random() for rng in streams(self.seed, "links", [(client,) for client in range(self.clients)])]
+    def _links(self) -> array[float]:
+        return self._constants("links")
+
+    def _constants(self, purpose: str, *more: int) -> array[float]:
+        """The first number of each device's stream."""
+        found = array("d")
+        for begin in range(0, self.clients, MANY):
+            ids = [(client, *more) for client in range(begin, min(begin + MANY, self.clients))]
+            found.extend(rng.random() for rng in streams(self.seed, purpose, ids))
+        return found
 
     def compute_seconds(self, client: int, dispatch: int, version: int, steps: int) -> float:
         own = self.population
@@ -151,3 +165,12 @@ class Devices:
         if not self.population.loss:
             return False
         return bool(stream(self.seed, f"lost {what}", client, dispatch, number).random() < self.population.loss)
+
+
+def _distinct(rng: np.random.Generator, below: int, places: int) -> list[int]:
+    """So many different numbers in random order, in a time that does not grow with `below`: what was drawn before is
+    drawn again."""
+    found: dict[int, None] = {}
+    while len(found) < places:
+        found.update(dict.fromkeys(rng.integers(below, size=places - len(found)).tolist()))
+    return list(found)
