@@ -83,6 +83,10 @@ class Batches:
     def steps_per_epoch(self, client: int) -> int:
         return 1 if self.by_step else self._passes[client]
 
+    def steps_an_epoch(self, clients: Sequence[int]) -> list[int]:
+        """The same of many devices."""
+        return [1] * len(clients) if self.by_step else list(map(self._passes.__getitem__, clients))
+
     def passes(self, client: int) -> int:
         """Mini-batches in one pass over a device's samples."""
         return self._passes[client]

@@ -93,10 +93,10 @@ class Coordinator:
         rows = Dispatch(
             client=clients,
             number=numbers,
-            count=[counts[client] for client in clients],
+            count=list(map(counts.__getitem__, clients)),
             version=[self.version] * each,
             epochs=self.devices.grant(self.version, clients, numbers, self.fed.epochs, self.sync_stragglers),
-            steps_per_epoch=list(map(self.engine.batches.steps_per_epoch, clients)),
+            steps_per_epoch=self.engine.batches.steps_an_epoch(clients),
             layers=[layers.tolist()] * each,
             recipients=[row[mail].nonzero()[:, 0].tolist() for row in own] if mail else [[]] * each,
             bytes_up=[self.traffic.upload_size(layers)] * each,
@@ -126,8 +126,10 @@ class Coordinator:
         self.arrivals += sum(rows.count)
         kept = self._without_diverged(rows, learned, at, order)
         counted = order if len(kept) == len(order) else sorted(kept, key=rows.arrival.__getitem__)
-        losses, clients, count = learned.losses, rows.client, rows.count
-        tally.add([losses[at[k]] for k in counted], [self.samples[clients[k]] * count[k] for k in counted])
+        clients, count = rows.client, rows.count
+        samples = map(self.samples.__getitem__, map(clients.__getitem__, counted))
+        weights = map(operator.mul, samples, map(count.__getitem__, counted))
+        tally.add(map(learned.losses.__getitem__, map(at.__getitem__, counted)), weights)
         if learned.memory:
             for k in kept:
                 self.memory.write(clients[k], {name: values[at[k]] for name, values in learned.memory.items()})

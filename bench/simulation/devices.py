@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -62,7 +62,9 @@ class Devices:
     population: Population = field(default_factory=Population)
 
     def draw(self, version: int, idle: Sequence[int], places: int) -> list[int]:
-        """The devices that get the next places, one entry a place."""
+        """The devices that get the next places, one entry a place; their order says nothing."""
+        if places == len(idle) and self.sampling == "without_replacement":
+            return list(idle)
         rng = stream(self.seed, "sampling", version)
         if self.clients >= MANY and self.sampling == "without_replacement" and 2 * places <= len(idle):
             return [idle[i] for i in _distinct(rng, len(idle), places)]
@@ -112,14 +114,30 @@ class Devices:
             found.extend(rng.random() for rng in streams(self.seed, purpose, ids))
         return found
 
-    def compute_seconds(self, client: int, dispatch: int, version: int, steps: int) -> float:
+    @cached_property
+    def _paces(self) -> array[float]:
+        """Of devices whose speed is not drawn anew for every job."""
+        return array("d", map(self._pace, self._speeds))
+
+    def _pace(self, drawn: float) -> float:
+        """The time for a step over the fastest's; where a job takes a time of its own, that."""
         own = self.population
-        drawn = float(stream(self.seed, "devices", client, dispatch).random()) if own.redraw else self._speeds[client]
         if own.seconds is not None:
             lo, hi = own.seconds
             return lo + (hi - lo) * drawn
-        relative = math.pow(own.spread, drawn) if own.kinds is None else own.kinds[int(drawn * len(own.kinds))]
-        return steps * own.seconds_per_step * relative
+        return math.pow(own.spread, drawn) if own.kinds is None else own.kinds[int(drawn * len(own.kinds))]
+
+    def compute_seconds(self, client: Sequence[int], dispatch: Sequence[int], steps: Iterable[int]) -> list[float]:
+        """Of each of these jobs."""
+        own = self.population
+        if own.redraw:
+            drawn = (stream(self.seed, "devices", *job).random() for job in zip(client, dispatch, strict=True))
+            paces = list(map(self._pace, drawn))
+        else:
+            paces = list(map(self._paces.__getitem__, client))
+        if own.seconds is not None:
+            return paces
+        return list(map(operator.mul, map(own.seconds_per_step.__mul__, steps), paces))
 
     def downloaded(self, clients: Sequence[int], size: int, now: float) -> list[float]:
         """When devices to which `size` bytes are sent now have them."""
@@ -130,8 +148,7 @@ class Devices:
     def times(self, rows: Dispatch) -> tuple[list[float], list[float]]:
         """When the devices have trained, and how long what they send takes."""
         steps = map(operator.mul, rows.epochs, rows.steps_per_epoch)
-        seconds = map(self.compute_seconds, rows.client, rows.number, rows.version, steps)
-        finish = list(map(operator.add, rows.begins, seconds))
+        finish = list(map(operator.add, rows.begins, self.compute_seconds(rows.client, rows.number, steps)))
         if self.population.up is None:
             return finish, [0.0] * len(rows)
         return finish, list(map(self.upload_seconds, rows.client, rows.bytes_up))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 import time
 from collections import Counter
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 from torch import Tensor
@@ -54,10 +54,7 @@ class FederatedLoop(Coordinator):
             self.tally, self.ended = Tally(), []
         tally = self.tally
         try:
-            if self.at_once:
-                self._round(tally)
-            else:
-                self._events(tally)
+            (self._round if self.at_once else self._events)(tally)
         finally:
             tally.seconds += time.perf_counter() - begin
         self.tally, self.round = None, self.round + 1
@@ -77,29 +74,29 @@ class FederatedLoop(Coordinator):
         """To the next version, or until the virtual time is up."""
         while True:
             repeat = self.again is not None
-            drawn = self._pass(self.first() if self.again is None else self.again, repeat, tally)
+            rows, kept = self._pass(self.first() if self.again is None else self.again, repeat, tally)
             self.again = None
             if self.out_of_time or not self.next_version():
                 break
-            self.again = drawn
+            self.again = [rows.client[k] for k in kept for _ in range(rows.count[k])]
         self.sent.clear()
 
-    def _pass(self, drawn: Sequence[int], repeat: bool, tally: Tally) -> list[int]:
-        """The devices train and are aggregated; returns those that counted, one entry a place."""
+    def _pass(self, drawn: Sequence[int], repeat: bool, tally: Tally) -> tuple[Dispatch, list[int]]:
+        """The devices train and are aggregated; returns them, and which of them counted."""
         drafted, until = self.draft(drawn, repeat), self.rules.virtual_seconds
         last, rows = max(drafted.arrival), drafted
         if last > until:
             rows = drafted.take([k for k, arrival in enumerate(drafted.arrival) if arrival <= until])
         learned = self.learn(rows) if len(rows) else None
         self.dispatched(drafted, repeat)
-        self.traffic.down += sum(map(operator.mul, drafted.bytes_down, map(until.__ge__, drafted.begins)))
+        self.traffic.down += sum(compress(drafted.bytes_down, map(until.__ge__, drafted.begins)))
         self.out_of_time, self.clock.now = last > until, min(last, until)
         if learned is None:
-            return []
+            return rows, []
         kept = self._receive(rows, learned, range(len(rows)), tally)
         if kept and not self.out_of_time:
             self.merge(rows.take(kept), learned.take(kept), tally)
-        return [rows.client[k] for k in kept for _ in range(rows.count[k])]
+        return rows, kept
 
     def _events(self, tally: Tally) -> None:
         if not self.jobs:
