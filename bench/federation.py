@@ -20,6 +20,7 @@ import torch
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 from pytorch_lightning.plugins.io import TorchCheckpointIO
 
+from bench.engine.steps import Stopped
 from bench.errors import UserError, cannot_write, first_line
 from bench.files import replaced
 from bench.output import digests, versions
@@ -60,7 +61,22 @@ class Federation(pl.LightningModule):
         self.eval_every, self.checkpoint_seconds = eval_every, checkpoint_seconds
         self.on_begin, self.on_round = on_begin, on_round
         self.interrupted = False
+        self.unreported: Values | None = None  # what a round that is not evaluated yet has come to
         self._started = self._saved = 0.0
+
+    @property
+    def rounds(self) -> int:
+        """Those that are evaluated and recorded."""
+        return self.federated_loop.round - (self.unreported is not None)
+
+    @property
+    def finished(self) -> bool:
+        return self.federated_loop.finished and self.unreported is None
+
+    def stop(self) -> None:
+        """Leaves the round where it is, and writes a checkpoint."""
+        self.interrupted = True
+        self.federated_loop.stop()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Lightning calls this; it would drop the engine's gradient views."""
@@ -77,30 +93,36 @@ class Federation(pl.LightningModule):
         rows = self.record.rows
         self._saved = time.monotonic()
         self._started = self._saved - (rows[-1]["wall_seconds"] if rows else 0.0)
-        self.trainer.should_stop = self.federated_loop.finished
+        self.trainer.should_stop = self.finished
         self.on_begin()
 
     def training_step(self, batch: Any, batch_idx: int) -> None:
         loop = self.federated_loop
-        values: Values = {**loop.advance()}
-        values |= after_round(self.evaluate, self.eval_every)
+        try:
+            self.unreported = self.unreported or {**loop.advance()}
+            values = self.unreported | after_round(self.evaluate, self.eval_every)
+        except Stopped:
+            self.trainer.should_stop = True
+            return
+        self.unreported = None
         values["wall_seconds"] = time.monotonic() - self._started
         self.record.append(values)
         with self._writing(self.timeline.path):
             self.timeline.append(loop.round, loop.ended)
+        loop.ended = []
         optimizer = self.optimizers()
         assert isinstance(optimizer, pl.core.optimizer.LightningOptimizer)
         optimizer.step()
         self.on_round(values)
-        self.trainer.should_stop = loop.finished or self.interrupted
+        self.trainer.should_stop = self.finished or self.interrupted
 
     def on_train_epoch_end(self) -> None:
         due = time.monotonic() - self._saved >= self.checkpoint_seconds
-        if (due or self.interrupted) and not self.federated_loop.finished:
+        if (due or self.interrupted) and not self.finished:
             path = checkpoint_path(self.record.folder)
             with self._writing(path):
                 self.trainer.save_checkpoint(path)
-            self.record.checkpointed = self.federated_loop.round
+            self.record.checkpointed = self.rounds
             self._saved = time.monotonic()
 
     @contextmanager
@@ -114,7 +136,8 @@ class Federation(pl.LightningModule):
         loop = self.federated_loop
         checkpoint["federation"] = {
             "format": versions.FORMAT,
-            "round": loop.round,
+            "round": self.rounds,
+            "unreported": self.unreported,
             "loop": loop.state_dict(),
             "digests": {
                 "config.yaml": digests.of((self.record.folder / "config.yaml").read_bytes()),
@@ -136,6 +159,7 @@ class Federation(pl.LightningModule):
             if _shapes(of_loop) != _shapes(loop.state_dict()):
                 raise ValueError("vectors of another length")
             loop.load_state_dict(of_loop)
+            self.unreported = state.get("unreported")
         except (AttributeError, KeyError, TypeError, ValueError):
             raise damaged(path, "it does not belong to this config") from None
         self.record.truncate(state["round"])

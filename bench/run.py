@@ -199,20 +199,20 @@ def _fit(parts: Parts, record: Record, tracker: Tracker, expected: Mapping[str, 
             raise
     finally:
         progress.end()
-    if not loop.finished:
+    if not federation.finished:
         raise KeyboardInterrupt
     return federation.interrupted
 
 
 @contextmanager
 def _stop_signals(federation: Federation) -> Iterator[None]:
-    """The first Ctrl-C (or SIGTERM) lets the round end, since a checkpoint lies between rounds; the second does not."""
+    """The first Ctrl-C (or SIGTERM) has a checkpoint written before the run ends; the second does not."""
 
     def stop(signum: int, frame: FrameType | None) -> None:
         if federation.interrupted:
             raise KeyboardInterrupt
-        federation.interrupted = True
-        os.write(2, b"\nStopping after this round; Ctrl-C again stops at once.\n")  # print may be what was interrupted
+        federation.stop()
+        os.write(2, b"\nStopping; Ctrl-C again stops without a checkpoint.\n")  # print may be what was interrupted
 
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -19,6 +19,7 @@ from bench.learning.flat import Layout, trainable
 from bench.prepare.prerun import Prerun
 from bench.prepare.registry import classes, defaults
 from bench.simulation.devices import Devices, Population
+from bench.simulation.dispatch import Dispatch
 from bench.simulation.loop import FederatedLoop
 from bench.simulation.schedule import Rules
 
@@ -77,8 +78,12 @@ class Script(Devices):
     ) -> list[int]:
         return [int(self._at(self.steps, version)[client]) for client in clients]
 
-    def compute_seconds(self, client: int, dispatch: int, version: int, steps: int) -> float:
-        return float(self._at(self.seconds, version)[client])
+    def times(self, rows: Dispatch) -> tuple[list[float], list[float]]:
+        if self.seconds is None:
+            return super().times(rows)
+        jobs = zip(rows.begins, rows.version, rows.client, strict=True)
+        finish = [begins + float(self._at(self.seconds, version)[client]) for begins, version, client in jobs]
+        return finish, list(map(self.upload_seconds, rows.client, rows.bytes_up))
 
 
 KEYS: dict[str, Any] = {

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -108,9 +109,10 @@ class Drive:
 
     def _wait(self, first: QueueState) -> None:
         stopped: Counter[int] = Counter()  # looks in a row at which a worker was
-        while any(process.poll() is None for process in self.processes):
+        while at_work := [process for process in self.processes if process.poll() is None]:
             self._say(first)
-            time.sleep(POLL_SECONDS)
+            with suppress(subprocess.TimeoutExpired):
+                at_work[0].wait(POLL_SECONDS)
             pids = [process.pid for process in self.processes if process.poll() is None and _is_stopped(process.pid)]
             stopped = Counter({pid: stopped[pid] + 1 for pid in pids})
             self._end_stopped(stopped)
@@ -131,8 +133,8 @@ class Drive:
                 process.kill()
 
     def _stop(self) -> None:
-        """The first Ctrl-C lets every worker finish its round, the second stops them at once."""
-        print("\nStopping: each worker writes a checkpoint after its round; Ctrl-C again stops at once.", flush=True)
+        """The first Ctrl-C lets every worker write a checkpoint, the second stops them at once."""
+        print("\nStopping: each worker writes a checkpoint; Ctrl-C again stops at once.", flush=True)
         for attempt in (signal.SIGINT, signal.SIGINT, signal.SIGKILL):
             self._signal(attempt)
             try:

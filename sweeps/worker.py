@@ -31,7 +31,7 @@ from sweeps.search import SearchQueue
 from sweeps.stale import code_of
 from sweeps.storage import Storage, StorageAddress
 
-POLL_SECONDS = 2.0
+POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,7 @@ class Engine(ABC):
 
     name: ClassVar[str]
     parallel_parts: ClassVar[int] = 1  # parts of a call that are computed at a time
+    together: int = 1  # devices that a call has to have to be fast
     optimizers: ClassVar[bool] = False  # its steps are the kernel's, which knows others than SGD
     answers: Answers | None = None  # of a model to inputs, where the engine is faster at it than the module
 
@@ -191,6 +192,7 @@ class Engine(ABC):
         self.module.eval()
         full, losses = torch.zeros_like(jobs.start), jobs.start.new_zeros(len(jobs.start))
         for k, client in enumerate(jobs.client.tolist()):
+            self.steps.look()
             received = self.layout.rows(jobs.received[k : k + 1])[0]
             whole = self.batches.whole(client)
             samples = sum(len(index) for index in whole)

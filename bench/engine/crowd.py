@@ -109,6 +109,7 @@ class Crowd:
         loss = group.loss.index_select(0, index)
         weights = plan.weight if affine.raw else plan.weight * columns["rate"]
         for step, n in enumerate(plan.active):
+            group.steps.look()
             rows = self._rows(samples, n, names)
             x, y = self._load(group, plan, step, devices[:n])
             rows.stack.enter(x.flatten(1))

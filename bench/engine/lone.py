@@ -31,6 +31,7 @@ def train(linears: Sequence[Linear], batches: Batches, group: Group, epoch: int,
     device = _Device(linears, affine, group, k, steps * one.size)
     loss = group.loss[k]
     for part in torch.split(index, steps * one.size):
+        group.steps.look()
         if batches.augment is None:
             x, y = batches.load(part)
         else:

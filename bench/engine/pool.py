@@ -16,6 +16,7 @@ from bench.engine.steps import Steps
 from bench.engine.trace import Sink
 from bench.engine.worker_service import WorkerService, constants
 
+EACH = 8  # devices for each process, so that all of them end at about the same time
 TRACE_BYTES = 2**26  # of the paths of devices that one part may hold
 
 
@@ -51,6 +52,7 @@ class Spread:
 
     def __init__(self, engine: Engine, workers: Workers) -> None:
         self.alone, self.workers, self.parallel_parts = engine, workers, workers.count
+        self.together = workers.count * max(EACH, engine.together)
         self.name, self.layout, self.batches = engine.name, engine.layout, engine.batches
 
     @property

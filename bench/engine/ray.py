@@ -22,6 +22,7 @@ from bench.engine.worker_service import WorkerService, answer
 from bench.errors import UserError, first_line
 
 REACH_SECONDS, START_SECONDS = 5.0, 300.0
+LOOK_SECONDS = 0.5  # how often a process that waits for an actor looks whether it is to stop
 TRIES = 5  # actors that may die over one and the same call
 Message = tuple[bytes, list[np.ndarray]]
 Factory = Callable[[], WorkerService]  # is sent to the actors, and called there
@@ -140,7 +141,7 @@ class Actors:
                 while todo and idle and len(answers) < 2 * self.count:
                     actor, call = idle.pop(0), todo.pop(0)
                     at_work[self.actors[actor].call.remote(*pack((name, calls[call])))] = actor, call
-                (done,), _ = self.ray.wait(list(at_work), num_returns=1)
+                done = self._one_of(list(at_work))
                 actor, call = at_work.pop(done)
                 idle.append(actor)
                 try:
@@ -155,6 +156,14 @@ class Actors:
                 if error is not None:
                     raise error
             yield answers.pop(number)
+
+    def _one_of(self, at_work: list[Any]) -> Any:
+        """The next that is done; another machine does not see that a run is to stop."""
+        while True:
+            self.service.engine.steps.look()
+            done, _ = self.ray.wait(at_work, num_returns=1, timeout=LOOK_SECONDS)
+            if done:
+                return done[0]
 
     def close(self) -> None:
         self._end()

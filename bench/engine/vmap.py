@@ -41,6 +41,7 @@ class Vmap(Engine):
         self.one = grad_and_value(self._loss)
         self.many = vmap(self.one)
         self.stack = stack_size(layout, batches)
+        self.together = 4 * self.stack  # fewer seldom fill their lanes
         self.lanes = min(self.stack, 64 // trainable(module)[0].element_size())
         if reason := self._refusal():
             raise UserError(f"engine=vmap cannot train this model: {reason}. Take engine=eager, which trains any.")
@@ -68,6 +69,7 @@ class Vmap(Engine):
     def _train(self, stack: _DeviceStack, t: kernel.Terms, fed: Fed) -> None:
         moments = None if fed.optimizer is None else stack.adam(fed.optimizer)
         for number in range(stack.steps):
+            self.steps.look()
             x, y, weight = stack.load(number)
             g, loss = self.many(stack.w, x, y, weight)
             if t.sam:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Trained
 from bench.engine.base import Engine
+from bench.engine.steps import Stopped
 from bench.engine.trace import TraceRows
 from bench.learning.evaluate import Evaluate
 
@@ -46,7 +47,7 @@ class WorkerService:
         chunks, found = self.evaluate.chunks, []
         for model in range(first // chunks, -(-last // chunks)):
             begin, end = max(first - model * chunks, 0), min(last - model * chunks, chunks)
-            found.append(self.evaluate.sums(models[model - first // chunks], range(begin, end)))
+            found.append(self.evaluate.sums(models[model - first // chunks], self._unless_stopped(range(begin, end))))
         return torch.cat(found)
 
     def personal(self, deployed: Tensor, devices: Sequence[int], tuning: Tuning | None) -> Tensor:
@@ -54,7 +55,7 @@ class WorkerService:
         of the classes it holds and in all; then these shares after its fine-tuning. One model [P] is every device's."""
         shared = self.evaluate.answers(deployed) if deployed.dim() == 1 else None
         rows = []
-        for k, device in enumerate(devices):
+        for k, device in enumerate(self._unless_stopped(devices)):
             w = deployed if shared is not None else deployed[k]
             loss, right = shared or self.evaluate.answers(w)
             own = torch.isin(self.evaluate.y, self.engine.batches.labels(device))
@@ -64,21 +65,26 @@ class WorkerService:
             rows.append(row)
         return self.evaluate.y.new_tensor(rows, dtype=torch.float64)
 
+    def _unless_stopped(self, numbers: Sequence[int]) -> Iterator[int]:
+        for number in numbers:
+            self.engine.steps.look()
+            yield number
+
 
 def answer(service: WorkerService, name: str, call: tuple[Any, ...], write: Callable[[Any], T]) -> T:
     """What the service says and None, or None and the error that was raised, written to be sent to another process."""
     try:
         return write((getattr(service, name)(*call), None))
-    except Exception as error:
+    except (Exception, Stopped) as error:
         return write((None, _portable(error)))
 
 
-def _portable(error: Exception) -> Exception:
+def _portable(error: BaseException) -> BaseException:
     """The error with its traceback as a note, in a form that can be sent."""
     text = f"In a worker process:\n{''.join(traceback.format_exception(error)).rstrip()}"
     try:
         error.add_note(text)
-        found: Exception = pickle.loads(pickle.dumps(error))
+        found: BaseException = pickle.loads(pickle.dumps(error))
         return found
     except Exception:
         return RuntimeError(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from typing import overload
 
 import numpy as np
 import torch
@@ -34,6 +35,25 @@ class Pass:
         return (self[step] for step in range(len(self)))
 
 
+class _Tensors(Sequence[Tensor]):
+    """Arrays as tensors, made when asked for: each takes several times the memory of a device's sample numbers."""
+
+    def __init__(self, arrays: Sequence[np.ndarray], device: torch.device) -> None:
+        self._arrays, self._device = arrays, device
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    @overload
+    def __getitem__(self, k: int) -> Tensor: ...
+    @overload
+    def __getitem__(self, k: slice) -> Sequence[Tensor]: ...
+    def __getitem__(self, k: int | slice) -> Tensor | Sequence[Tensor]:
+        if isinstance(k, slice):
+            return _Tensors(self._arrays[k], self._device)
+        return torch.from_numpy(self._arrays[k]).to(self._device)
+
+
 class Batches:
     """Each dispatch of a device shuffles its samples anew from the stream (seed, "batches", client, dispatch)."""
 
@@ -52,7 +72,7 @@ class Batches:
     ) -> None:
         self.x, self.y, self.inputs, self.augment = x, y, inputs, augment
         self.samples = [np.asarray(c, dtype=np.int64) for c in clients]
-        self.clients = [torch.from_numpy(samples).to(x.device) for samples in self.samples]
+        self.clients: Sequence[Tensor] = _Tensors(self.samples, x.device)
         self.batch_size = min(batch_size, len(y))  # engines make room for a batch
         self.classes, self.seed, self.by_step = classes, seed, local_unit == "step"
         self._passes = [self._batches(samples) for samples in self.samples]
@@ -62,6 +82,10 @@ class Batches:
 
     def steps_per_epoch(self, client: int) -> int:
         return 1 if self.by_step else self._passes[client]
+
+    def steps_an_epoch(self, clients: Sequence[int]) -> list[int]:
+        """The same of many devices."""
+        return [1] * len(clients) if self.by_step else list(map(self._passes.__getitem__, clients))
 
     def passes(self, client: int) -> int:
         """Mini-batches in one pass over a device's samples."""
@@ -91,9 +115,9 @@ class Batches:
     def shortened(self, clients: Sequence[int], steps: int) -> Batches:
         """A copy in which these devices have only so many mini-batches."""
         short = copy.copy(self)
-        short.clients, short.samples, short._passes = list(self.clients), list(self.samples), list(self._passes)
+        short.samples, short._passes = list(self.samples), list(self._passes)
+        short.clients = _Tensors(short.samples, self.x.device)
         for client in clients:
-            short.clients[client] = self.clients[client][: steps * self.batch_size]
             short.samples[client] = self.samples[client][: steps * self.batch_size]
             short._passes[client] = self._batches(short.samples[client])
         return short

@@ -14,9 +14,9 @@ from typing import Any
 
 from bench.errors import UserError
 
-FORMAT = (
-    5  # 3: digests (bench/output/digests.py) and fingerprints of data and own code; 4: readings; 5: local optimisers
-)
+# 3: digests (bench/output/digests.py) and fingerprints of data and own code; 4: readings; 5: local optimisers;
+# 6: checkpoints within a round
+FORMAT = 6
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,8 @@ def upgrade_checkpoint(state: dict[str, Any], number: int) -> dict[str, Any]:
         for job in (*state["jobs"], *state["arrived"]):
             job["number"], job["trainable"] = job.pop("dispatch"), job.pop("started")
             job["learned"] = _learned(job.pop("result"))
+    if number < 6:  # which were written between rounds
+        state |= {"tally": None, "ended": [], "again": None}
     return state
 
 

@@ -15,6 +15,7 @@ import torch
 
 from algorithms.base import Algorithm
 from algorithms.views import Trace
+from bench.engine.steps import Stopped
 from bench.errors import UserError, cannot_write
 from bench.files import replaced
 from bench.output import digests
@@ -99,7 +100,10 @@ def _write(loop: FederatedLoop, file: BinaryIO) -> dict[str, Any]:
     """Runs the loop to its end, a row for each round; returns what tells a whole file, and the cost."""
     begin, crc, size, row = time.perf_counter(), 0, 0, dict[str, float]()
     while not loop.finished:
-        row = loop.advance()
+        try:
+            row = loop.advance()
+        except Stopped:  # the run that waits for it has no state that could be kept
+            raise KeyboardInterrupt from None
         if loop.last_trace is None:
             raise UserError("virtual_seconds ends before the first round of the pre-run: more of them help.")
         trace = loop.last_trace

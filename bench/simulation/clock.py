@@ -39,6 +39,9 @@ class Clock:
     def next_time(self) -> float:
         return self._queue[0].time if self._queue else math.inf
 
+    def next(self) -> Event:
+        return self._queue[0]
+
     def pop(self) -> Event:
         event = heapq.heappop(self._queue)
         self.now = event.time

@@ -63,6 +63,8 @@ class Coordinator:
         self.filled = 0  # places in it that are taken
         self.samples: list[float] = fed.samples.tolist()
         self.trips: dict[int, RoundTrip] = {}
+        self.tally: Tally | None = None  # of the round under way
+        self.again: list[int] | None = None  # who trains once more before its version counts
         self.ended: list[Ended] = []  # jobs of this round, for the timeline
         self.sent: dict[int, State] = {}  # version -> broadcast tensors that some job still needs
         self.out_of_time = False
@@ -71,18 +73,17 @@ class Coordinator:
         return self.algo.deployed(self.server, self.memory, self.fed)
 
     def first(self) -> list[int]:
-        everyone, places = list(range(self.fed.clients)), self.rules.schedule.concurrency
+        everyone, places = range(self.fed.clients), self.rules.schedule.concurrency
         full = not self.sync and places == self.fed.clients
-        return everyone if full else self.devices.draw(self.version, everyone, places)
+        return list(everyone) if full else self.devices.draw(self.version, everyone, places)
 
     def draft(self, drawn: Sequence[int], repeat: bool = False) -> Dispatch:
-        """The current model for these devices: what each will do and send, to whom, and when it arrives."""
+        """The current model for these devices: what each will do and send, to whom, and when it arrives. Nothing has
+        happened yet; `dispatched` says that it has."""
         self.sent[self.version] = {name: self.server[name] for name in self.algo.broadcast}
         counts = Counter(drawn)
         clients = sorted(counts)
-        if not repeat:
-            self.dispatches.update(clients)
-        numbers = [self.dispatches[client] - 1 for client in clients]
+        numbers = [self.dispatches[client] - repeat for client in clients]
         layers = self.algo.sends(self.version, self.fed)
         down, each = self.traffic.download_size(self.server, self.algo), len(clients)
         own: list[State] = [{}] * each
@@ -92,10 +93,10 @@ class Coordinator:
         rows = Dispatch(
             client=clients,
             number=numbers,
-            count=[counts[client] for client in clients],
+            count=list(map(counts.__getitem__, clients)),
             version=[self.version] * each,
             epochs=self.devices.grant(self.version, clients, numbers, self.fed.epochs, self.sync_stragglers),
-            steps_per_epoch=list(map(self.engine.batches.steps_per_epoch, clients)),
+            steps_per_epoch=self.engine.batches.steps_an_epoch(clients),
             layers=[layers.tolist()] * each,
             recipients=[row[mail].nonzero()[:, 0].tolist() for row in own] if mail else [[]] * each,
             bytes_up=[self.traffic.upload_size(layers)] * each,
@@ -107,8 +108,12 @@ class Coordinator:
         travel(rows, self.devices, self._timeout, self.algo.retransmit)
         return rows
 
+    def dispatched(self, rows: Dispatch, repeat: bool) -> None:
+        if not repeat:
+            self.dispatches.update(rows.client)
+
     def learn(self, rows: Dispatch) -> Learned:
-        """What these devices will upload."""
+        """What these devices will upload. Whoever stops it (bench/engine/steps.py) finds the state as it was before."""
         self.underway.begin(rows)
         learned = self.training.learn(rows, self.sent, self.memory)
         self.underway.end()
@@ -121,8 +126,10 @@ class Coordinator:
         self.arrivals += sum(rows.count)
         kept = self._without_diverged(rows, learned, at, order)
         counted = order if len(kept) == len(order) else sorted(kept, key=rows.arrival.__getitem__)
-        losses, clients, count = learned.losses, rows.client, rows.count
-        tally.add([losses[at[k]] for k in counted], [self.samples[clients[k]] * count[k] for k in counted])
+        clients, count = rows.client, rows.count
+        samples = map(self.samples.__getitem__, map(clients.__getitem__, counted))
+        weights = map(operator.mul, samples, map(count.__getitem__, counted))
+        tally.add(map(learned.losses.__getitem__, map(at.__getitem__, counted)), weights)
         if learned.memory:
             for k in kept:
                 self.memory.write(clients[k], {name: values[at[k]] for name, values in learned.memory.items()})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,9 @@ from bench.seeding import constant, stream, streams
 
 if TYPE_CHECKING:
     from bench.simulation.dispatch import Dispatch
+
+
+MANY = 2**16  # devices from which on what grows with all of them is done in another way
 
 
 @dataclass(kw_only=True)
@@ -58,8 +62,12 @@ class Devices:
     population: Population = field(default_factory=Population)
 
     def draw(self, version: int, idle: Sequence[int], places: int) -> list[int]:
-        """The devices that get the next places, one entry a place."""
+        """The devices that get the next places, one entry a place; their order says nothing."""
+        if places == len(idle) and self.sampling == "without_replacement":
+            return list(idle)
         rng = stream(self.seed, "sampling", version)
+        if self.clients >= MANY and self.sampling == "without_replacement" and 2 * places <= len(idle):
+            return [idle[i] for i in _distinct(rng, len(idle), places)]
         if self.sampling == "with_replacement":
             return [idle[i] for i in rng.integers(len(idle), size=places)]
         return [idle[i] for i in rng.permutation(len(idle))[:places]]
@@ -91,21 +99,45 @@ class Devices:
         return epochs + 1 - int(rng.integers(1, min(tau_max, epochs) + 1))
 
     @cached_property
-    def _speeds(self) -> list[float]:
-        return [rng.random() for rng in streams(self.seed, "devices", [(client, 0) for client in range(self.clients)])]
+    def _speeds(self) -> array[float]:
+        return self._constants("devices", 0)
 
     @cached_property
-    def _links(self) -> list[float]:
-        return [rng.random() for rng in streams(self.seed, "links", [(client,) for client in range(self.clients)])]
+    def _links(self) -> array[float]:
+        return self._constants("links")
 
-    def compute_seconds(self, client: int, dispatch: int, version: int, steps: int) -> float:
+    def _constants(self, purpose: str, *more: int) -> array[float]:
+        """The first number of each device's stream."""
+        found = array("d")
+        for begin in range(0, self.clients, MANY):
+            ids = [(client, *more) for client in range(begin, min(begin + MANY, self.clients))]
+            found.extend(rng.random() for rng in streams(self.seed, purpose, ids))
+        return found
+
+    @cached_property
+    def _paces(self) -> array[float]:
+        """Of devices whose speed is not drawn anew for every job."""
+        return array("d", map(self._pace, self._speeds))
+
+    def _pace(self, drawn: float) -> float:
+        """The time for a step over the fastest's; where a job takes a time of its own, that."""
         own = self.population
-        drawn = float(stream(self.seed, "devices", client, dispatch).random()) if own.redraw else self._speeds[client]
         if own.seconds is not None:
             lo, hi = own.seconds
             return lo + (hi - lo) * drawn
-        relative = math.pow(own.spread, drawn) if own.kinds is None else own.kinds[int(drawn * len(own.kinds))]
-        return steps * own.seconds_per_step * relative
+        return math.pow(own.spread, drawn) if own.kinds is None else own.kinds[int(drawn * len(own.kinds))]
+
+    def compute_seconds(self, client: Sequence[int], dispatch: Sequence[int], steps: Iterable[int]) -> list[float]:
+        """Of each of these jobs."""
+        own = self.population
+        if own.redraw:
+            drawn = (stream(self.seed, "devices", *job).random() for job in zip(client, dispatch, strict=True))
+            paces = list(map(self._pace, drawn))
+        else:
+            paces = list(map(self._paces.__getitem__, client))
+        if own.seconds is not None:
+            return paces
+        return list(map(operator.mul, map(own.seconds_per_step.__mul__, steps), paces))
 
     def downloaded(self, clients: Sequence[int], size: int, now: float) -> list[float]:
         """When devices to which `size` bytes are sent now have them."""
@@ -116,8 +148,7 @@ class Devices:
     def times(self, rows: Dispatch) -> tuple[list[float], list[float]]:
         """When the devices have trained, and how long what they send takes."""
         steps = map(operator.mul, rows.epochs, rows.steps_per_epoch)
-        seconds = map(self.compute_seconds, rows.client, rows.number, rows.version, steps)
-        finish = list(map(operator.add, rows.begins, seconds))
+        finish = list(map(operator.add, rows.begins, self.compute_seconds(rows.client, rows.number, steps)))
         if self.population.up is None:
             return finish, [0.0] * len(rows)
         return finish, list(map(self.upload_seconds, rows.client, rows.bytes_up))
@@ -151,3 +182,12 @@ class Devices:
         if not self.population.loss:
             return False
         return bool(stream(self.seed, f"lost {what}", client, dispatch, number).random() < self.population.loss)
+
+
+def _distinct(rng: np.random.Generator, below: int, places: int) -> list[int]:
+    """So many different numbers in random order, in a time that does not grow with `below`: what was drawn before is
+    drawn again."""
+    found: dict[int, None] = {}
+    while len(found) < places:
+        found.update(dict.fromkeys(rng.integers(below, size=places - len(found)).tolist()))
+    return list(found)

@@ -74,11 +74,15 @@ class Learned:
     @staticmethod
     def uploads(places: Sequence[tuple[Learned, int]]) -> Learned:
         """What the server gets to see of these rows of these tables, copied once."""
-        first, rows = places[0][0], [k for _, k in places]
-        whole = all(table is first for table, _ in places) and rows == list(range(len(first)))
+        (first, begin), rows = places[0], [k for _, k in places]
+        end = begin + len(rows)
+        alike = all(table is first for table, _ in places) and rows == list(range(begin, end))
 
         def column(of: Callable[[Learned], Tensor]) -> Tensor:
-            return of(first) if whole else torch.stack([of(table)[k] for table, k in places])
+            if not alike:
+                return torch.stack([of(table)[k] for table, k in places])
+            own = of(first)[begin:end]
+            return own if len(own) == len(first) else own.clone()  # whose alignment a product's last bits may depend on
 
         extra = {name: column(lambda table, name=name: table.extra[name]) for name in first.extra}  # type: ignore[misc]
         numbers = {name: column(attrgetter(name)) for name in SEEN}

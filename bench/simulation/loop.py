@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 import time
 from collections import Counter
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 from torch import Tensor
@@ -39,15 +39,25 @@ class FederatedLoop(Coordinator):
     def last_trace(self) -> Trace | None:
         return self.training.last_trace
 
+    def stop(self) -> None:
+        """From another thread or a signal: `advance` is to raise Stopped soon. Only a mean path is kept nowhere while
+        it is summed event by event, so that such a round goes on to its end."""
+        if self.at_once or "trace" not in self.algo.requires:
+            self.engine.steps.stop()
+
     def advance(self) -> dict[str, float]:
         """Runs to the next aggregation of a synchronous schedule, or until `arrivals_per_round` more uploads are in;
-        returns the round's row for metrics.csv."""
-        begin, tally, self.ended = time.perf_counter(), Tally(), []
-        if self.at_once:
-            self._round(tally)
-        else:
-            self._events(tally)
-        self.round += 1
+        returns the round's row for metrics.csv. Stopped (`stop`), it goes on from there when it is called again, also
+        in another process that was given `state_dict`."""
+        begin = time.perf_counter()
+        if self.tally is None:
+            self.tally, self.ended = Tally(), []
+        tally = self.tally
+        try:
+            (self._round if self.at_once else self._events)(tally)
+        finally:
+            tally.seconds += time.perf_counter() - begin
+        self.tally, self.round = None, self.round + 1
         return {
             "round": self.round,
             "version": self.version,
@@ -56,37 +66,37 @@ class FederatedLoop(Coordinator):
             **tally.row(),
             "gradient_evaluations": self.evaluations,
             "dropped": self.dropped,
-            "train_seconds": time.perf_counter() - begin,
+            "train_seconds": tally.seconds,
             **self.algo.report(self.server, self.fed),
         }
 
     def _round(self, tally: Tally) -> None:
         """To the next version, or until the virtual time is up."""
-        drawn, repeat = self.first(), False
         while True:
-            drawn = self._pass(drawn, repeat, tally)
-            if self.out_of_time:
+            repeat = self.again is not None
+            rows, kept = self._pass(self.first() if self.again is None else self.again, repeat, tally)
+            self.again = None
+            if self.out_of_time or not self.next_version():
                 break
-            repeat = self.next_version()
-            if not repeat:
-                break
+            self.again = [rows.client[k] for k in kept for _ in range(rows.count[k])]
         self.sent.clear()
 
-    def _pass(self, drawn: Sequence[int], repeat: bool, tally: Tally) -> list[int]:
-        """The devices train and are aggregated; returns those that counted, one entry a place."""
-        rows, until = self.draft(drawn, repeat), self.rules.virtual_seconds
-        self.traffic.down += sum(map(operator.mul, rows.bytes_down, map(until.__ge__, rows.begins)))
-        last = max(rows.arrival)
+    def _pass(self, drawn: Sequence[int], repeat: bool, tally: Tally) -> tuple[Dispatch, list[int]]:
+        """The devices train and are aggregated; returns them, and which of them counted."""
+        drafted, until = self.draft(drawn, repeat), self.rules.virtual_seconds
+        last, rows = max(drafted.arrival), drafted
+        if last > until:
+            rows = drafted.take([k for k, arrival in enumerate(drafted.arrival) if arrival <= until])
+        learned = self.learn(rows) if len(rows) else None
+        self.dispatched(drafted, repeat)
+        self.traffic.down += sum(compress(drafted.bytes_down, map(until.__ge__, drafted.begins)))
         self.out_of_time, self.clock.now = last > until, min(last, until)
-        if self.out_of_time:
-            rows = rows.take([k for k, arrival in enumerate(rows.arrival) if arrival <= until])
-        if not len(rows):
-            return []
-        learned = self.learn(rows)
+        if learned is None:
+            return rows, []
         kept = self._receive(rows, learned, range(len(rows)), tally)
         if kept and not self.out_of_time:
             self.merge(rows.take(kept), learned.take(kept), tally)
-        return [rows.client[k] for k in kept for _ in range(rows.count[k])]
+        return rows, kept
 
     def _events(self, tally: Tally) -> None:
         if not self.jobs:
@@ -97,6 +107,7 @@ class FederatedLoop(Coordinator):
                 self.out_of_time = True
                 self.clock.now = self.rules.virtual_seconds
                 break
+            self._prepare(self.clock.next())
             self._handle(self.clock.pop(), tally)
 
     def _goes_on(self, version: int) -> bool:
@@ -104,6 +115,17 @@ class FederatedLoop(Coordinator):
         if self.sync:
             return self.version == version
         return self.arrivals < (self.round + 1) * self.arrivals_per_round
+
+    def _prepare(self, event: Event) -> None:
+        """Trains whom the event needs trained. Nothing else takes long, and stopped here, nothing has happened yet."""
+        self.engine.steps.look()
+        match event.kind:
+            case Kind.UPLOAD | Kind.LOST:
+                self._learned(self.jobs[event.job])
+            case Kind.START:
+                for letter in self.mail.waiting(event.device):
+                    if isinstance(letter, Job):
+                        self._learned(letter)
 
     def _handle(self, event: Event, tally: Tally) -> None:
         match event.kind:
@@ -129,7 +151,9 @@ class FederatedLoop(Coordinator):
         return self.devices.draw(self.version, IdleClients(self.fed.clients, busy), places)
 
     def _dispatch(self, drawn: Sequence[int], repeat: bool = False) -> None:
-        self._launch(self.draft(drawn, repeat))
+        rows = self.draft(drawn, repeat)
+        self.dispatched(rows, repeat)
+        self._launch(rows)
 
     def _launch(self, rows: Dispatch) -> None:
         for job in rows.jobs():
@@ -161,10 +185,12 @@ class FederatedLoop(Coordinator):
         return learned.gradient[letter.row]
 
     def _learned(self, job: Job) -> Learned:
-        """Trains the job if that has not happened yet, together with others that can be."""
+        """Trains the job if that has not happened yet, together with those that end next: in a synchronous schedule
+        with all that can be trained."""
         if job.learned is None:
             left = self.rules.rounds * self.arrivals_per_round - self.arrivals
             most = self.training.jobs_per_call
+            most = most if self.sync else min(most, self.underway.together)
             others = self.jobs.pop_trainable(None if self.sync else most, left, self.rules.virtual_seconds)
             jobs = [job, *(other for other in others if other is not job)]
             if self.sync:
@@ -240,6 +266,9 @@ class FederatedLoop(Coordinator):
         return {
             **{name: getattr(self, name) for name in COUNTERS},
             **{name: getattr(self, name).state_dict() for name in PARTS},
+            "tally": None if self.tally is None else dict(vars(self.tally)),
+            "ended": list(map(list, self.ended)),
+            "again": self.again,
             "cache": self.training.cache.state_dict(),
             "dispatches": dict(self.dispatches),
             "server": dict(self.server),
@@ -255,6 +284,8 @@ class FederatedLoop(Coordinator):
             setattr(self, name, state[name])
         for name in PARTS:
             getattr(self, name).load_state_dict(state[name])
+        self.tally = None if state["tally"] is None else Tally(**state["tally"])
+        self.ended, self.again = list(map(tuple, state["ended"])), state["again"]
         self.training.cache.load_state_dict(state["cache"])
         self.dispatches, self.server = Counter(state["dispatches"]), state["server"]
         self.trips = {client: RoundTrip(*values) for client, values in state["trips"].items()}

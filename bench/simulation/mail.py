@@ -29,8 +29,13 @@ class Mail:
         if copies > 1:
             self.posted[job] = (sender, letter, copies - 1)
 
+    def waiting(self, device: int) -> list[Letter]:
+        return [letter for _, letter in sorted(self.inbox.get(device, {}).items())]
+
     def read(self, device: int) -> list[Letter]:
-        return [letter for _, letter in sorted(self.inbox.pop(device, {}).items())]
+        found = self.waiting(device)
+        self.inbox.pop(device, None)
+        return found
 
     def state_dict(self, in_flight: Mapping[int, Job], gradient: Callable[[Letter], Tensor]) -> dict[str, Any]:
         """A letter whose sender is still in flight is stored by its job, which is recomputed after a resume."""

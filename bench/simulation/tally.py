@@ -17,12 +17,15 @@ class Tally:
     loss: float = 0.0
     weight: float = 0.0
     staleness: list[int] = field(default_factory=list)
+    seconds: float = 0.0
     aggregate_seconds: float = 0.0
 
     def add(self, losses: Iterable[float], weights: Iterable[float]) -> None:
+        sum_of_losses, sum_of_weights = self.loss, self.weight
         for loss, weight in zip(losses, weights, strict=True):
-            self.loss += loss * weight
-            self.weight += weight
+            sum_of_losses += loss * weight
+            sum_of_weights += weight
+        self.loss, self.weight = sum_of_losses, sum_of_weights
 
     def row(self) -> dict[str, float]:
         stale = self.staleness

@@ -19,6 +19,7 @@ class Traffic:
         self.up = self.down = self.peer = 0
         self.message = BYTES * fed.layout.size  # a gradient from device to device
         self._fed, self._shared, self._extra_up = fed, shared, algo.extra_up(fed)
+        self._numbers: dict[tuple[bool, ...], int] = {}  # what `_sent` has found
         self._kept = int((~shared).sum())  # numbers of w that never travel
         # a method that leaves layers out also gets its papers' figure: what one device would have sent that took part
         # in every aggregation (bench.metrics.upload_cost)
@@ -27,12 +28,19 @@ class Traffic:
 
     def upload_size(self, layers: Tensor) -> int:
         """The layers that are sent, and what the method sends beside them."""
-        return BYTES * (int((self._fed.layout.expand(layers) & self._shared).sum()) + self._extra_up)
+        return BYTES * (self._sent(layers) + self._extra_up)
 
     def aggregated(self, layers: Tensor) -> None:
         """The server made a version out of another, with which devices send these layers."""
         if self.every_round is not None:
-            self.every_round += BYTES * int((self._fed.layout.expand(layers) & self._shared).sum())
+            self.every_round += BYTES * self._sent(layers)
+
+    def _sent(self, layers: Tensor) -> int:
+        """Numbers in these layers that travel."""
+        key = tuple(layers.tolist())
+        if key not in self._numbers:
+            self._numbers[key] = int((self._fed.layout.expand(layers) & self._shared).sum())
+        return self._numbers[key]
 
     def row(self) -> dict[str, float]:
         """The columns of metrics.csv."""

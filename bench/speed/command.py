@@ -31,7 +31,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument(
         "--peers", type=Path, help="the Python of an environment with pip install .[peers]: pfl, flower"
     )
-    parser.add_argument("--growth", action="store_true", help="instead: cost and memory from 10 to 10,000 clients")
+    parser.add_argument("--growth", action="store_true", help="instead: cost and memory from 10 to 1,000,000 clients")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--plot", type=pictures.picture, help="draw them into this PNG")
     options = parser.parse_args(argv)

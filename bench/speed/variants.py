@@ -84,8 +84,10 @@ class Timed:
         return getattr(self.engine, name)
 
 
-def federated(load: Workload, data: Data, make: choose.Make, algo: Algorithm, cores: int = 1) -> Round:
-    """Rounds of the real loop, as bench.run does them."""
+def federated(
+    load: Workload, data: Data, make: choose.Make, algo: Algorithm, cores: int = 1, asynchronous: bool = False
+) -> Round:
+    """Rounds of the real loop, as bench.run does them; asynchronous ones have as many uploads."""
     keep_memory()
     module = Classifier(load.net())
     layout = Layout(module)
@@ -97,7 +99,7 @@ def federated(load: Workload, data: Data, make: choose.Make, algo: Algorithm, co
     samples = w0.new_full((load.clients,), float(load.batch_size * load.steps))
     fed = Fed(clients=load.clients, cohort=cohort, **constants, samples=samples, layout=layout)  # type: ignore[arg-type]
     engine = Timed(spread(make(module, layout, batches), fed, cores))
-    rules = Rules(Schedule(cohort, cohort), rounds=ALWAYS)
+    rules = Rules(Schedule(cohort, 1 if asynchronous else cohort), rounds=ALWAYS, arrivals_per_round=cohort)
     loop = FederatedLoop(algo, fed, cast(Engine, engine), Scripted(load), rules, w0)
     outside = [math.nan]
 

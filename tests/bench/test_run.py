@@ -18,6 +18,7 @@ from bench import run as module
 from bench.engine.steps import Steps
 from bench.errors import UserError
 from bench.federation import checkpoint_path
+from bench.learning.evaluate import Evaluate
 from bench.main import command
 from bench.output import facts
 from bench.prepare import compose
@@ -164,7 +165,7 @@ def test_an_interrupted_run_is_readable_and_resumes_to_the_same_end(tmp_path, mo
         advancing(patch, lambda loop: signal.raise_signal(number) if loop.round == 3 else None)
         run(config(tmp_path, f"algo={algo}"))
     (stopped,) = read_all(tmp_path / "runs")
-    assert stopped.status == "interrupted" and len(stopped.rows) == 4
+    assert stopped.status == "interrupted" and len(stopped.rows) == 3
     assert checkpoint_path(stopped.folder).exists()
     assert f"python bench.py resume={stopped.folder}" in capfd.readouterr().out
     assert [signal.getsignal(s) for s in (signal.SIGINT, signal.SIGTERM)] == before
@@ -174,6 +175,33 @@ def test_an_interrupted_run_is_readable_and_resumes_to_the_same_end(tmp_path, mo
     (reference,) = read_all(tmp_path / "whole" / "runs")
     assert without_times(read(stopped.folder).rows) == without_times(reference.rows)
     assert len(read_all(tmp_path / "runs")) == 1
+
+
+@pytest.mark.parametrize("round", [2, 6])
+def test_a_run_that_is_stopped_while_it_is_evaluated_does_not_train_that_round_again(tmp_path, monkeypatch, round):
+    whole, sums = run(config(tmp_path / "whole", "algo=fedbabu")), Evaluate.sums
+
+    def stopping(evaluate, *given):
+        if trained and trained[-1].round == round:
+            signal.raise_signal(signal.SIGINT)
+        return sums(evaluate, *given)
+
+    trained = []
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        advancing(patch, trained.append)
+        patch.setattr(Evaluate, "sums", stopping)
+        run(config(tmp_path, "algo=fedbabu"))
+    (stopped,) = read_all(tmp_path / "runs")
+    assert len(stopped.rows) == round - 1 and stopped.result is None
+    with monkeypatch.context() as patch:
+        advancing(patch, trained.append)
+        before = len(trained)
+        result = run(stopped.config, resume=stopped.folder)
+    assert len(trained) - before == 6 - round
+    assert result.weights_sha256 == whole.weights_sha256
+    (reference,) = read_all(tmp_path / "whole" / "runs")
+    assert without_times(read(stopped.folder).rows) == without_times(reference.rows)
+    assert (stopped.folder / "timeline.csv").read_text() == (reference.folder / "timeline.csv").read_text()
 
 
 def test_a_second_ctrl_c_stops_at_once_and_the_run_starts_over(tmp_path, monkeypatch):
@@ -193,20 +221,18 @@ def test_a_second_ctrl_c_stops_at_once_and_the_run_starts_over(tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_in_the_last_round_leaves_a_finished_run_and_still_stops_its_caller(tmp_path, monkeypatch, number):
-    advancing(monkeypatch, lambda loop: signal.raise_signal(number) if loop.round == 5 else None)
+def test_a_signal_after_the_last_round_leaves_a_finished_run_and_still_stops_its_caller(tmp_path, number):
     with pytest.raises(KeyboardInterrupt):
-        run(config(tmp_path))
+        run(config(tmp_path), on_round=lambda round, accuracy: signal.raise_signal(number) if round == 6 else None)
     (found,) = read_all(tmp_path / "runs")
     assert found.status == "finished" and found.result.rounds == 6
 
 
-@pytest.mark.parametrize("round", [3, 5])
-def test_sigterm_to_a_multirun_ends_all_of_it(tmp_path, monkeypatch, capfd, round):
-    advancing(monkeypatch, lambda loop: signal.raise_signal(signal.SIGTERM) if loop.round == round else None)
+def test_sigterm_to_a_multirun_ends_all_of_it(tmp_path, monkeypatch, capfd):
+    advancing(monkeypatch, lambda loop: signal.raise_signal(signal.SIGTERM) if loop.round == 3 else None)
     words = ["-m", "seed=0,1,2", "rounds=6", "dataset=digits", "logger=none", f"out={tmp_path / 'runs'}"]
     assert command(words) == 130
-    assert [run.status for run in read_all(tmp_path / "runs")] == ["interrupted" if round == 3 else "finished"]
+    assert [run.status for run in read_all(tmp_path / "runs")] == ["interrupted"]
     assert "--- job 2" not in capfd.readouterr().out
 
 

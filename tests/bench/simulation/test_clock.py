@@ -76,12 +76,12 @@ def test_asynchronous_dispatches_are_late_with_probability_rho_each_on_its_own_s
 
 def test_speeds_lie_within_the_spread_and_stay_unless_redrawn():
     devices = Devices(200, 0, population=Population(seconds_per_step=0.5, spread=8.0))
-    times = [devices.compute_seconds(c, 0, 0, 3) for c in range(200)]
+    times = devices.compute_seconds(range(200), [0] * 200, [3] * 200)
     assert 1.5 <= min(times) < 2.0
     assert 10 < max(times) <= 12.0
-    assert times == [devices.compute_seconds(c, 5, 9, 3) for c in range(200)]
+    assert times == devices.compute_seconds(range(200), [5] * 200, [3] * 200)
     again = Devices(200, 0, population=Population(seconds_per_step=0.5, spread=8.0, redraw=True))
-    assert again.compute_seconds(0, 0, 0, 3) != again.compute_seconds(0, 1, 0, 3)
+    assert len(set(again.compute_seconds([0, 0], [0, 1], [3, 3]))) == 2
 
 
 def test_links_take_size_over_bandwidth_and_none_is_instant():

@@ -130,9 +130,9 @@ def test_losses_happen_as_often_as_they_should_and_are_the_same_for_everyone():
 
 def test_device_kinds_and_distances_are_drawn_once_per_device():
     devices = Devices(400, 0, population=Population(kinds=[1.0, 3.0], seconds_per_step=1.0, up=[10, 1]))
-    assert {devices.compute_seconds(c, 7, 0, 2) for c in range(400)} == {2.0, 6.0}
+    assert set(devices.compute_seconds(range(400), [7] * 400, [2] * 400)) == {2.0, 6.0}
     seconds = [devices.upload_seconds(c, 10_000_000) for c in range(400)]
     assert set(seconds) == {1.0, 10.0}
     assert 150 < seconds.count(1.0) < 250
     timed = Devices(9, 0, population=Population(seconds=[3.0, 30.0], redraw=True))
-    assert all(3 <= timed.compute_seconds(c, d, 0, 99) <= 30 for c in range(9) for d in range(9))
+    assert all(3 <= s <= 30 for d in range(9) for s in timed.compute_seconds(range(9), [d] * 9, [99] * 9))
