@@ -272,10 +272,8 @@ def test_a_finished_run_is_not_run_again(tmp_path):
 
 
 def test_git_revision_is_of_this_checkout_or_nothing(monkeypatch, tmp_path):
-    elsewhere = tmp_path / "bench" / "output" / "facts.py"
-    monkeypatch.setattr(facts, "__file__", str(elsewhere))
-    elsewhere.parent.mkdir(parents=True)
-    assert facts.git_revision() is None
+    monkeypatch.setattr(facts, "ROOT", tmp_path)
+    assert facts.git_revision() is None and not facts.git_history()
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
 
     def call(*words):
@@ -296,11 +294,14 @@ def test_git_revision_is_of_this_checkout_or_nothing(monkeypatch, tmp_path):
     assert facts.git_revision() == f"{revision}-dirty"
     (tmp_path / "bench/conf.yaml").unlink()
     assert facts.git_revision() == revision
-    (tmp_path / "b.py").write_text("new code")
+    (tmp_path / "b.c").write_text("new code")
     assert facts.git_revision() == f"{revision}-dirty"
-    inner = tmp_path / "venv" / "bench" / "output" / "facts.py"  # installed somewhere below another project's checkout
-    inner.parent.mkdir(parents=True)
-    monkeypatch.setattr(facts, "__file__", str(inner))
+    call("add", "b.c")
+    call("commit", "-m", "y")
+    assert facts.git_history() == {revision, facts.git_revision()}
+    inner = tmp_path / "venv"  # installed somewhere below another project's checkout
+    inner.mkdir()
+    monkeypatch.setattr(facts, "ROOT", inner)
     assert facts.git_revision() is None
 
 
