@@ -7,22 +7,18 @@ import logging
 import os
 import time
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import datamodules._torchvision  # noqa: F401  # before Lightning
-
-# isort: split
-import pytorch_lightning as pl
 import torch
-from lightning_fabric.plugins.environments.lightning import LightningEnvironment
-from pytorch_lightning.plugins.io import TorchCheckpointIO
 
 from bench.engine.steps import Stopped
 from bench.errors import UserError, cannot_write, first_line
 from bench.files import replaced
+from bench.learning.lightning import LightningEnvironment, TorchCheckpointIO, pl
 from bench.output import digests, versions
 from bench.output.timeline import Log
 from bench.record import Record
@@ -81,9 +77,9 @@ class Federation(pl.LightningModule):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Lightning calls this; it would drop the engine's gradient views."""
 
-    def configure_optimizers(self) -> torch.optim.Optimizer:
+    def configure_optimizers(self) -> Any:
         """Does nothing; without its steps `global_step` stays 0 and no ModelCheckpoint writes anything."""
-        return torch.optim.SGD([torch.zeros(1)], lr=0.0)
+        return _Idle()
 
     def train_dataloader(self) -> Sequence[int]:
         """One batch; torch's own loader would draw from the global random state."""
@@ -177,6 +173,24 @@ class Federation(pl.LightningModule):
             if digests.of(text) != state["digests"][name]:
                 undo = "undo that, or start a new run" if name == "config.yaml" else START_OVER
                 raise digests.changed(folder / name, undo)
+
+
+class _Idle:
+    """What Lightning asks of an optimiser; to make or step one of torch's own would import torch's compiler."""
+
+    def __init__(self) -> None:
+        self.param_groups: list[dict[str, Any]] = []
+        self.defaults: dict[str, Any] = {}
+        self.state: defaultdict[torch.Tensor, Any] = defaultdict(dict)
+
+    def step(self, closure: Callable[[], Any]) -> Any:
+        return closure()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Earlier checkpoints hold that of torch's SGD."""
 
 
 def _shapes(state: dict[str, Any]) -> dict[str, Any]:

@@ -141,7 +141,7 @@ def job(
     """One run, and its exit code; `typed` and `group` are for its record."""
     try:
         print("\n".join(describe(composed.config)), flush=True)
-        plugins.require(composed.config["dataset"])  # before the seconds that Lightning takes
+        plugins.require(composed.config["dataset"])  # before what is heavy is imported
         from bench.run import run
 
         if composed.resume is not None:

@@ -31,7 +31,7 @@ from bench.prepare.assemble import Parts, build
 from bench.prepare.resources import Neighbours, peak_memory
 from bench.record import Record
 
-if TYPE_CHECKING:  # Lightning takes seven seconds, and assembling may still refuse the config
+if TYPE_CHECKING:  # Lightning takes a second, and assembling may still refuse the config
     from bench.federation import Federation, Values
 
 OnRound = Callable[[int, float | None], None]

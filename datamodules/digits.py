@@ -1,15 +1,22 @@
 from __future__ import annotations
 
+import gzip
+import zlib
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from datamodules.base import Loaded, Split
+from datamodules.base import DataError, Loaded, Split
+from datamodules.sources import verify
 from datamodules.synthetic import _Known
+
+SHA256 = "6ebb3d2fee246a4e99363262ddf8a00a3c41bee6014c373ed9d9216ba7f651b8"  # of the table as scikit-learn ships it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +53,7 @@ class Digits(_Known):
         by_class = order[np.argsort(labels[order], kind="stable")]
         test = np.zeros(len(labels), dtype=bool)
         test[by_class[::5]] = True
-        x = torch.from_numpy(images.astype(np.uint8))
+        x = torch.from_numpy(images)
         y = torch.from_numpy(labels.astype(np.int64))
         return Loaded(
             train=Split(x[~test], y[~test]),
@@ -61,9 +68,19 @@ class Digits(_Known):
 
 
 @cache
-def _bundled() -> tuple[NDArray[np.floating], NDArray[np.integer]]:
-    """Images and labels; they are text, which a multirun of short runs would spend its time on parsing again."""
-    from sklearn.datasets import load_digits
+def _bundled() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Images and labels; they are text, which a multirun of short runs would spend its time on parsing again.
 
-    images, labels = load_digits(return_X_y=True)
-    return images, labels
+    scikit-learn's own reader would import it and SciPy, for two seconds, to do the same.
+    """
+    package = find_spec("sklearn")
+    if package is None or not package.submodule_search_locations:
+        raise DataError("The digits are part of scikit-learn, which is not installed: pip install scikit-learn.")
+    path = Path(package.submodule_search_locations[0], "datasets", "data", "digits.csv.gz")
+    try:
+        content = gzip.decompress(path.read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} cannot be read ({error}): pip install --force-reinstall scikit-learn.") from None
+    verify(path, content, SHA256)
+    table = np.loadtxt(content.decode().splitlines(), delimiter=",", dtype=np.uint8)
+    return table[:, :-1], table[:, -1]

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import datamodules._torchvision  # noqa: F401  # before Lightning
-
-# isort: split
-import pytorch_lightning as pl
 from torch import nn
 
 from bench.learning.classifier import Classifier
+from bench.learning.lightning import pl
 
 
 class LocalModule(Classifier, pl.LightningModule):

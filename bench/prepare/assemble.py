@@ -93,7 +93,7 @@ class WorkerSetup:
         """Also says why it has its engine, and what the record is to say of the model."""
         loaded, seed = self.loaded, config["seed"]
         net = models.build(config["model"], loaded.shape, loaded.classes, stream(seed, "init"))
-        from bench.learning.module import local_module  # seven seconds: only once little is left to refuse
+        from bench.learning.module import local_module  # Lightning: only once little is left to refuse
 
         module = local_module(config["model"], net).to(self.device)
         layout = Layout(module)

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from algorithms.base import Algorithm, Fed, State
 from algorithms.views import Trace
@@ -52,13 +53,22 @@ def check(config: Mapping[str, Any], loaded: Loaded, samples: Sequence[int], dev
     return memory
 
 
+class _Unfilled(TorchFunctionMode):
+    """Fills no tensor of the device meta, which has no numbers: torch would first import its compiler, for a second."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return args[0] if func in (Tensor.uniform_, Tensor.normal_) else func(*args, **(kwargs or {}))
+
+
 def outline(config: Mapping[str, Any], loaded: Loaded) -> nn.Module:
     """The network without its numbers; a user's own is built, since it may not work without them."""
     node = config["model"]
     try:
-        with torch.device("cpu" if node["name"] == "custom" else "meta"):
+        if node["name"] == "custom":
+            return models.build(node, loaded.shape, loaded.classes, stream(config["seed"], "init"))
+        with torch.device("meta"), _Unfilled():
             net = models.build(node, loaded.shape, loaded.classes, stream(config["seed"], "init"))
-            if node["name"] != "custom":
+            if any(isinstance(layer, nn.Conv2d) for layer in net.modules()):  # linear layers fit what they are made for
                 net(torch.zeros(2, *loaded.shape))
             return net
     except (OverflowError, RuntimeError, TypeError) as error:  # beyond 64 bits, or for inputs of another kind

@@ -102,7 +102,7 @@ def _discover() -> None:
     for package in ("algorithms", "datamodules"):
         for info in pkgutil.iter_modules(import_module(package).__path__, f"{package}."):
             name = info.name.rpartition(".")[2]
-            # module.py imports Lightning (7 s); names with an underscore are private or commands
+            # module.py imports all of Lightning (5 s); names with an underscore are private or commands
             if name.startswith("_") or name in ("base", "module"):
                 continue
             module = import_module(info.name)

@@ -1,6 +1,13 @@
-import torch
+import gzip
+from importlib.util import spec_from_file_location
 
-from datamodules.digits import Digits
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+
+from datamodules.base import DataError
+from datamodules.digits import Digits, _bundled
 
 
 def test_split_is_fixed_and_stratified():
@@ -21,3 +28,27 @@ def test_inputs_are_scaled_and_normalised():
     assert normal.dtype == torch.float64
     assert abs(float(normal.mean())) < 1e-3 and abs(float(normal.std()) - 1) < 1e-3
     assert data.inputs(data.train.x[:0], normalise=True).shape == (0, 64)
+
+
+def test_samples_and_their_order_are_those_of_scikit_learns_reader():
+    images, labels = load_digits(return_X_y=True)
+    ours, numbers = _bundled()
+    assert ours.dtype == numbers.dtype == np.uint8
+    assert np.array_equal(ours, images) and np.array_equal(numbers, labels)
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", gzip.compress(b"0,1\n")], ids=["empty", "damaged", "other"])
+def test_a_damaged_scikit_learn_is_one_sentence(content, tmp_path, monkeypatch):
+    data = tmp_path / "sklearn" / "datasets" / "data"
+    data.mkdir(parents=True)
+    (data / "digits.csv.gz").write_bytes(content)
+    (tmp_path / "sklearn" / "__init__.py").touch()
+    spec = spec_from_file_location(
+        "sklearn", tmp_path / "sklearn" / "__init__.py", submodule_search_locations=[str(tmp_path / "sklearn")]
+    )
+    monkeypatch.setattr("datamodules.digits.find_spec", lambda name: spec)
+    with pytest.raises(DataError, match=r"digits\.csv\.gz (cannot be read|is not the original)"):
+        _bundled.__wrapped__()
+    monkeypatch.setattr("datamodules.digits.find_spec", lambda name: None)
+    with pytest.raises(DataError, match="pip install scikit-learn"):
+        _bundled.__wrapped__()
