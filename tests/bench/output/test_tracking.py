@@ -6,6 +6,7 @@ import signal
 import time
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -40,7 +41,7 @@ class Broken:
 def test_whatever_wandb_raises_is_one_warning_and_the_run_is_the_same(tmp_path, monkeypatch, capsys):
     plain = run(config(tmp_path, "logger=none"))
     broken = Broken()
-    monkeypatch.setattr(tracking, "start", lambda config, folder: Tracker(broken))
+    monkeypatch.setattr(tracking, "start", lambda config, folder: Tracker(lambda: broken))
     monkeypatch.setattr(tracking, "give_up", lambda: None)
     result = run(config(tmp_path, "logger=wandb"))
     err = capsys.readouterr().err
@@ -49,6 +50,55 @@ def test_whatever_wandb_raises_is_one_warning_and_the_run_is_the_same(tmp_path, 
         "warning: W&B stopped ([Errno 32] Broken pipe): the run goes on without it, and its record is whole."
     ]
     assert [len(found.rows) for found in read_all(tmp_path / "runs")] == [6, 6]
+
+
+class Slow:
+    """A W&B run that began only when `rounds` of the run were over, and what it was told."""
+
+    def __init__(self, rounds):
+        self.rounds, self.over, self.told = rounds, Event(), []
+        self.summary = {}
+
+    def on_round(self, number, accuracy):
+        if number == self.rounds:
+            self.over.set()
+
+    def begin(self, **given):
+        assert self.over.wait(60)
+        return self
+
+    def log(self, values):
+        self.told.append(values.get("round", "table"))
+
+    def finish(self, exit_code):
+        self.told.append(f"exit {exit_code}")
+
+
+def test_wandb_starts_while_rounds_are_trained_and_is_told_all_of_them(tmp_path, monkeypatch):
+    slow = Slow(rounds=3)
+    monkeypatch.setattr(tracking, "begin", slow.begin)
+    result = run(config(tmp_path, "logger=wandb"), on_round=slow.on_round)
+    assert slow.told == [1, 2, 3, 4, 5, 6, "table", "exit 0"]
+    assert slow.summary == result.to_dict()
+
+
+def fail():
+    raise RuntimeError
+
+
+@pytest.mark.parametrize("end", [lambda: os.kill(os.getpid(), signal.SIGINT), fail], ids=["stopped", "failed"])
+def test_a_run_that_ends_before_wandb_has_begun_is_told_it_as_far_as_it_came(end, tmp_path, monkeypatch):
+    slow = Slow(rounds=2)
+    monkeypatch.setattr(tracking, "begin", slow.begin)
+
+    def on_round(number, accuracy):
+        slow.on_round(number, accuracy)
+        if number == 2:
+            end()
+
+    with pytest.raises((KeyboardInterrupt, RuntimeError)):
+        run(config(tmp_path, "logger=wandb"), on_round=on_round)
+    assert slow.told == [1, 2, "exit 1"]
 
 
 @pytest.mark.parametrize("mode", ["wandb", "wandb_online"])
@@ -109,11 +159,20 @@ def helper():
 
 
 @pytest.mark.slow
-def test_a_killed_helper_does_not_end_the_run_and_the_next_run_has_a_new_one(tmp_path, capfd):
+def test_a_killed_helper_does_not_end_the_run_and_the_next_run_has_a_new_one(tmp_path, monkeypatch, capfd):
     plain = run(config(tmp_path, "logger=none"))
+    begin, begun = tracking.begin, Event()
+
+    def seen(**given):
+        made = begin(**given)
+        begun.set()
+        return made
+
+    monkeypatch.setattr(tracking, "begin", seen)
 
     def kill(number, accuracy):
         if number == 2:
+            assert begun.wait(60)
             os.kill(helper(), signal.SIGKILL)
             time.sleep(1)
 
