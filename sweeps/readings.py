@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import product
@@ -26,7 +26,7 @@ class Reading:
     source: str  # the paper's words, and the line of its text; "ours" where it has none
     why: str  # it is plausible
 
-    @property
+    @cached_property
     def words(self) -> tuple[str, ...]:
         return tuple(self.overrides.split())
 
@@ -52,7 +52,7 @@ class Open:
         """At the scale of the claims."""
         return self.sweep is not None and self.scale == "paper"
 
-    @property
+    @cached_property
     def keys(self) -> frozenset[str]:
         return frozenset(word.partition("=")[0] for reading in self.readings for word in reading.words)
 
