@@ -24,6 +24,18 @@ def copied(tmp_path_factory):
     return shutil.copytree(results.FOLDER, tmp_path_factory.mktemp("copied") / "results")
 
 
+@pytest.fixture
+def few(tmp_path):
+    """Every tenth of them: what is noticed does not depend on how many there are."""
+    folder = tmp_path / "results"
+    folder.mkdir()
+    lines = (results.FOLDER / digests.LIST).read_text().splitlines(keepends=True)[::10]
+    for line in lines:
+        shutil.copy(results.FOLDER / line.split()[1], folder)
+    (folder / digests.LIST).write_text("".join(lines))
+    return folder
+
+
 def _changed(value, rng):
     if isinstance(value, bool) or value is None:
         return 1
@@ -111,21 +123,21 @@ def _edit(folder, kind, rng):
     return undo
 
 
-def test_every_edit_of_every_kind_is_noticed(copied):
+def test_every_edit_of_every_kind_is_noticed(few):
     kinds = [*KINDS, "deletion", "addition", "rename", "swap", "byte", "blank"]
     noticed, rng = Counter(), random.Random(0)
-    results.check(copied)
+    results.check(few)
     for number in range(EDITS):
         kind = kinds[number % len(kinds)]
-        undo = _edit(copied, kind, rng)
+        undo = _edit(few, kind, rng)
         try:
-            results.check(copied)
+            results.check(few)
         except UserError as error:
-            noticed[kind] += "copied0/results/" in str(error) and str(error).count("\n") == 0
+            noticed[kind] += "/results/" in str(error) and str(error).count("\n") == 0
         for step in undo:
             step()
     assert noticed == dict.fromkeys(kinds, EDITS // len(kinds))
-    results.check(copied)
+    results.check(few)
 
 
 def test_the_list_itself_cannot_be_cut_or_edited(copied):
