@@ -29,6 +29,7 @@ def test_an_error_imports_no_more_than_it_says():
     assert printed("-c", code) == "2\n"
 
 
+@pytest.mark.slow
 def test_what_lightning_does_without_is_there_for_others():
     code = (
         "from bench.learning.lightning import pl; from datamodules._torchvision import torchvision;"
@@ -43,6 +44,7 @@ def test_what_lightning_does_without_is_there_for_others():
     assert printed("-c", code) == "Linear None {'a': 1} True True\n"
 
 
+@pytest.mark.slow
 def test_a_lightningmodule_in_a_file_of_ones_own_has_all_of_torchmetrics(tmp_path):
     (tmp_path / "net.py").write_text(
         "import pytorch_lightning as pl, torch, torchmetrics\n"

@@ -159,11 +159,20 @@ def helper():
 
 
 @pytest.mark.slow
-def test_a_killed_helper_does_not_end_the_run_and_the_next_run_has_a_new_one(tmp_path, capfd):
+def test_a_killed_helper_does_not_end_the_run_and_the_next_run_has_a_new_one(tmp_path, monkeypatch, capfd):
     plain = run(config(tmp_path, "logger=none"))
+    begin, begun = tracking.begin, Event()
+
+    def seen(**given):
+        made = begin(**given)
+        begun.set()
+        return made
+
+    monkeypatch.setattr(tracking, "begin", seen)
 
     def kill(number, accuracy):
         if number == 2:
+            assert begun.wait(60)
             os.kill(helper(), signal.SIGKILL)
             time.sleep(1)
 
