@@ -138,7 +138,7 @@ def test_calibration_seeds_count_for_nothing():
     ("rounds", "verdict", "reason"),
     [
         (BEHIND, "not confirmed", "another reading agrees, or has not been run at the paper's scale"),
-        (AHEAD, "direction only", "it agrees, but no sweep at the paper's scale has decided how to read FedLGA's approximation"),
+        (AHEAD, "direction only", "it agrees, but no sweep at the paper's scale has decided how to read FedLGA's"),
     ],
 )
 def test_what_the_paper_leaves_open_neither_contradicts_nor_reproduces(rounds, verdict, reason):
