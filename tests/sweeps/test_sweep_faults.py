@@ -145,7 +145,7 @@ def test_neither_the_driver_nor_the_list_of_processes_shows_the_password(server,
         commands.append(command)
         return popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
 
-    monkeypatch.setattr("sweeps.drive.subprocess", SimpleNamespace(Popen=ended, PIPE=-1, STDOUT=-2))
+    monkeypatch.setattr("sweeps.drive.subprocess", SimpleNamespace(**{**vars(subprocess), "Popen": ended}))
     url = on_server.replace("postgres@", "postgres:secret@")
     chosen = options(url)
     assert Drive(chosen, 1, chosen.queue()).run() == 1

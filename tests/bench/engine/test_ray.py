@@ -9,11 +9,13 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from bench.engine import ray as actors
+from bench.engine.steps import Steps
 from bench.errors import UserError
 from bench.main import command
 from bench.prepare import compose
@@ -127,7 +129,7 @@ class LostRay:
     def __init__(self, error):
         self.error, self.asked = error, 0
 
-    def wait(self, refs, num_returns):
+    def wait(self, refs, num_returns, timeout):
         return refs[:1], refs[1:]
 
     def get(self, ref):
@@ -146,7 +148,8 @@ class Reference:
 def test_a_lost_cluster_is_a_sentence_that_says_how_to_go_on(kind, asked):
     error = (getattr(LostRay.exceptions, kind) if isinstance(kind, str) else kind)("The raylet is gone.\nMore.")
     workers = actors.Actors.__new__(actors.Actors)
-    workers.ray, workers.count, workers.service = LostRay(error), 2, None
+    workers.ray, workers.count = LostRay(error), 2
+    workers.service = SimpleNamespace(engine=SimpleNamespace(steps=Steps()))
     workers._actor = lambda: type("Handle", (), {"call": Reference()})
     workers.actors = [workers._actor(), workers._actor()]
     with pytest.raises(UserError, match=r"lost \(The raylet is gone\): .* resume=FOLDER.* engine.address=null") as told:

@@ -8,6 +8,7 @@ import pytest
 from bench.output.course import Course
 from bench.prepare import compose, forecast
 from bench.prepare.assemble import build
+from bench.simulation.underway import START
 
 RUNS = {
     "synchronous": ["algo=fedavg"],
@@ -57,10 +58,10 @@ def test_it_grows_step_by_step_from_nothing_to_all(kind, monkeypatch):
 def test_devices_that_are_trained_ahead_of_their_uploads_count_before_the_first_round_is_over(monkeypatch):
     _, said = watched(monkeypatch, *RUNS["asynchronous"])
     first = [(fraction, label) for round, fraction, label in said if round == 0]
-    share = 12 / (6 * 3)  # all twelve are at work, three make a round
+    share = START / (6 * 3)  # of twelve at work so many are trained first; three make a round
     assert max(fraction for fraction, _ in first) == pytest.approx(0.9 * share, abs=0.01)
     halfway = min(first, key=lambda pair: abs(pair[0] - 0.45 * share))
-    assert halfway[1].startswith("round 1/6, 12 devices ") and halfway[1].endswith(" % trained")
+    assert halfway[1].startswith(f"round 1/6, {START} devices ") and halfway[1].endswith(" % trained")
     assert 45 < float(halfway[1].split()[-3]) < 55
 
 
