@@ -12,6 +12,7 @@ import pytest
 from bench.errors import UserError
 from bench.output import digests
 from leaderboards import __main__ as command
+from leaderboards import check as checks
 from leaderboards import results
 from leaderboards.check import check
 
@@ -184,3 +185,16 @@ def test_adding_a_result_does_not_launder_the_others(copied):
     shutil.copy(results.FOLDER / other.name, other)
     (copied / digests.LIST).write_text(text)
     results.check(copied)
+
+
+def test_results_of_commits_that_nobody_can_check_out_are_named(monkeypatch):
+    made_by = [run.result.git_revision for run in results.committed()]
+    monkeypatch.setattr(checks, "git_history", lambda: frozenset(made_by))
+    assert checks.unknown_commits() == ""
+    lost = made_by[0]
+    monkeypatch.setattr(checks, "git_history", lambda: frozenset(made_by) - {lost})
+    assert (
+        checks.unknown_commits().startswith(f"{made_by.count(lost)} results") and lost[:7] in checks.unknown_commits()
+    )
+    monkeypatch.setattr(checks, "git_history", frozenset)  # no whole checkout: nothing is known
+    assert checks.unknown_commits() == ""
