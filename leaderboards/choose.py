@@ -15,6 +15,7 @@ from leaderboards.measure import Shelf, View, calibration, measure
 from leaderboards.papers import LedgerError, papers, special
 from leaderboards.plans import cell_of
 from leaderboards.reading import higher
+from leaderboards.seeds import WALL_CLOCK
 from leaderboards.verdict import comparable
 from sweeps.readings import CHOOSING, Open, questions
 
@@ -30,7 +31,7 @@ def distances(question: Open, paper: str, shelf: Shelf) -> tuple[Distances, str]
     found = _common(question, claims, shelf, _off)
     if any(found.values()):
         return found, "paper"
-    return _common(question, claims, shelf, _off_beside_fedavg), "cpu"
+    return _common(question, claims, shelf, _off_beside), "cpu"
 
 
 def _common(
@@ -45,7 +46,7 @@ def _common(
 
 
 def _concerns(question: Open, claim: Claim) -> bool:
-    plain = rivals.compared(claim) is None and rivals.can_run(claim) and "seconds" not in claim.metric
+    plain = rivals.compared(claim) is None and rivals.can_run(claim) and claim.metric not in WALL_CLOCK
     return plain and question.covers(claim.method, cell_of(claim).dataset)
 
 
@@ -58,8 +59,12 @@ def _off(claim: Claim, view: View) -> float | None:
     return _margins(claim, claimed, *known) if len(known) == len(means) else None
 
 
-def _off_beside_fedavg(claim: Claim, view: View) -> float | None:
-    """The same at scale=cpu, of accuracies less FedAvg's and of all else as a part of FedAvg's, printed and run."""
+def _off_beside(claim: Claim, view: View) -> float | None:
+    """The same at scale=cpu, of accuracies less FedAvg's and of all else as a part of FedAvg's, printed and run.
+    Seconds are a part of their yardstick's anyhow."""
+    if rivals.yardstick(claim) is not None:
+        ratio = _mean(claim, view, claim.metric, "cpu")
+        return None if ratio is None else _margins(claim, comparable(claim)[0], ratio)
     fedavg = rivals.of_fedavg(claim)
     if fedavg is None or fedavg.value is None:
         return None
@@ -137,7 +142,7 @@ def decided(question: Open, paper: str, shelf: Shelf) -> str:
         return "not decided by runs yet"
     rest = [(off, name) for name, off in found.by_reading.items() if name != question.chosen]
     next_best = "; next: {1}, {0:.2f}".format(*min(rest)) if rest else ""
-    how = f"by {question.sweep}" + (" at scale=cpu, beside FedAvg" if found.scale == "cpu" else "")
+    how = f"by {question.sweep}" + (" at scale=cpu, beside a rival" if found.scale == "cpu" else "")
     off = f"{found.by_reading[question.chosen]:.2f} margins off in the mean of {found.claims} claims"
     return f"chosen on seeds {CHOOSING[0]} to {CHOOSING[-1]} {how}: {off}{next_best}"
 

@@ -43,13 +43,17 @@ class RunOfPlan:
     def number(self, key: str) -> float | None:
         return self.run.number(key)
 
+    def goal(self, claim: Claim) -> float | None:
+        """The accuracy that a claim's own words ask for; None: the run's own, which scale=cpu has instead."""
+        return None if "target" in self.planned.differs else rivals.target(claim)
+
 
 Point = SeedRuns[RunOfPlan]  # a cell in one reading
 
 
 def numbers(point: Point, claim: Claim, metric: str, wanted: Cell) -> SeedNumbers:
     """In the claim's unit."""
-    return point.each(lambda one: raw(one.run, claim, metric, wanted))
+    return point.each(lambda one: raw(one.run, claim, metric, wanted, goal=one.goal(claim)))
 
 
 class Shelf:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from bench.metrics import GB, rounds_to_target
-from leaderboards import rivals
 from leaderboards.ledger import Claim
 from leaderboards.papers import special
 from leaderboards.plans import Cell
@@ -21,8 +20,8 @@ def higher(metric: str) -> bool:
     return any(word in metric for word in HIGHER)
 
 
-def raw(run: CommittedRun, claim: Claim, metric: str, wanted: Cell) -> float:
-    """One run's number in the claim's unit."""
+def raw(run: CommittedRun, claim: Claim, metric: str, wanted: Cell, goal: float | None) -> float:
+    """One run's number in the claim's unit. `goal`: the accuracy to reach, if it is not the run's target."""
     result = run.result
     if metric in ("final_accuracy", "best_accuracy"):
         value = 1 / result.data["classes"] if result.has_diverged else _there(result.number(metric))
@@ -33,7 +32,6 @@ def raw(run: CommittedRun, claim: Claim, metric: str, wanted: Cell) -> float:
         return _there(result.seconds_per_round)
     if metric == "accuracy_at_time":
         return math.nan  # read at a converted time, leaderboards.measure
-    goal = rivals.target(claim)
     reached = rounds_to_target(run.column("test_accuracy"), result.target if goal is None else goal)
     if reached is None or result.has_diverged:
         return math.inf

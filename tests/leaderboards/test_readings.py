@@ -18,7 +18,7 @@ from leaderboards.papers import papers
 from leaderboards.plans import every
 from leaderboards.replan import replan
 from leaderboards.verdict import verdicts
-from sweeps import fed2a, fedagg, readings
+from sweeps import fed2a, fedagg, fedlc, readings
 from sweeps.readings import CHOOSING, combinations, open_for
 
 IID = "model=Linear;dist=IID;participation=20%"
@@ -145,6 +145,43 @@ def test_at_scale_cpu_a_reading_is_as_far_off_as_its_distance_to_fedavg_is(mixin
     for name, ratio in (("alpha = 0.6", 1.3), ("alpha = 1", 1.5)):
         rounds = abs(ratio - printed) / (0.1 * printed)
         assert found.by_reading[name] == pytest.approx((2 * rounds + accuracy) / 3, abs=0.02)
+
+
+@pytest.fixture
+def limits(monkeypatch):
+    """FedLC's budgets are open, and nothing else. Sec. 5.2.1: FedLC 1843 s to 0.6, CE-AFL 3654 s."""
+    few = replace(fedlc.BUDGET, readings=fedlc.BUDGET.readings[1:3])
+    monkeypatch.setattr(readings, "questions", lambda paper: (few,) if paper == "fedlc" else ())
+    readings.open_for.cache_clear()
+    yield few
+    readings.open_for.cache_clear()
+
+
+def within(method, reached, budget=None, target=0.45):
+    """Runs of fedlc/readings at scale=cpu, whose target is not the paper's: two virtual seconds a round."""
+    label = "fedlc/readings", method, "cifar10", "degree-1;simulation"
+    runs_there = next(p.sweep for p in every() if p.sweep.name == label[0]).grids[label[1:]]
+    point = next(
+        k for k, run in enumerate(runs_there) if budget is None or f"algo.link_budget={budget}" in run.overrides
+    )
+    more = {"point": point, "scale": "cpu", "target": target, "differs": {"target": (0.6, target)}}
+    curve = made.crossing(reached, 300, target)
+    return [made.result(*label, seed=seed, accuracy=curve, **more) for seed in CHOOSING]
+
+
+def test_at_scale_cpu_seconds_are_ratios_to_the_printed_rivals_to_the_target_of_that_scale(limits):
+    found = within("ce_afl", 200) + within("fedlc", 100, 3) + within("fedlc", 140)
+    found = choose.score(limits, "fedlc", Shelf(found))
+    assert found.scale == "cpu" and found.claims == 1
+    printed = 1843 / 3654
+    assert found.by_reading["3 each"] == pytest.approx((printed - 100 / 200) / (0.1 * printed), abs=0.01)
+    assert found.by_reading["5 each"] == pytest.approx((140 / 200 - printed) / (0.1 * printed), abs=0.01)
+
+
+def test_at_scale_cpu_a_target_that_only_the_rival_reaches_is_far_off(limits):
+    found = within("ce_afl", 200) + within("fedlc", None, 3) + within("fedlc", 140)
+    by_reading = choose.score(limits, "fedlc", Shelf(found)).by_reading
+    assert by_reading["3 each"] == choose.FAR and choose.nearest(by_reading) == "5 each"
 
 
 def test_runs_at_the_papers_scale_decide_where_there_are_any(mixing):

@@ -20,7 +20,8 @@ NAMES = {
     *("fedlga/variations", "fed2a/table4", "fed2a/distances"),
     *(f"fedlc/{name}" for name in ("degrees", "levels", "devices", "traffic", "loss", "budgets", "equal_rate")),
     *(f"fedagg/{name}" for name in ("table3", "table5", "table6", "fig2", "fig12", "alg1", "t500", "equal_rate")),
-    *(f"{paper}/{name}" for paper in ("fedlga", "fed2a", "fedlc", "fedagg") for name in ("readings", "calibration")),
+    *(f"{paper}/readings" for paper in ("fedlga", "fed2a", "fedlc", "fedagg")),
+    *(f"{paper}/calibration" for paper in ("fedlga", "fed2a", "fedagg")),
 }
 FOUR = {name.partition("/")[0] for name in NAMES}
 COMPARED = (" vs ", "best method")  # claims about two runs or more: the ledger takes them from the runs of each
