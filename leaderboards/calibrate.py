@@ -83,18 +83,19 @@ def blur(ended: Mapping[str, Tried]) -> float:
 
 
 def taken(one: Scaled, found: Mapping[str, Tried | None]) -> str | None:
-    """None: not every point has been run."""
+    """None: not every point has been run, or none can be taken."""
     if len(found) < len(one.points):
         return None
     ended = {name: point for name, point in found.items() if point is not None}
-    good = {name: point for name, point in ended.items() if point.last >= ENOUGH * (one.printed or 0)} or ended
-    return max(_near(one, good), key=lambda name: good[name].last)
+    able = {name: point for name, point in ended.items() if one.tenfold is None or one.tenfold.get(name) in ended}
+    good = {name: point for name, point in able.items() if point.last >= ENOUGH * (one.printed or 0)} or able
+    return max(_near(one, good), key=lambda name: good[name].last, default=None)
 
 
 def _near(one: Scaled, good: Mapping[str, Tried]) -> list[str]:
     """The points whose shape is the printed one as far as a single run can tell; all where none is printed."""
     level = one.level
-    if level is None:
+    if level is None or not good:
         return [*good]
     off = {name: abs(point.level - level) for name, point in good.items()}
     return [name for name in good if off[name] <= min(off.values()) + blur(good)]

@@ -263,6 +263,18 @@ SCALED = (
             "rate 0.01, momentum": small(0.01, momentum=0.9),
             "rate 0.03, not normalised": small(0.03, normalise=False),
             "rate 0.1, not normalised": small(0.1, normalise=False),
+            "rate 0.3": small(0.3),
+            "rate 1": small(1),
+            "rate 0.03, momentum": small(0.03, momentum=0.9),
+            "rate 0.3, not normalised": small(0.3, normalise=False),
+        },
+        tenfold={
+            "rate 0.003": "rate 0.03",
+            "rate 0.01": "rate 0.1",
+            "rate 0.03": "rate 0.3",
+            "rate 0.1": "rate 1",
+            "rate 0.003, momentum": "rate 0.03, momentum",
+            "rate 0.03, not normalised": "rate 0.3, not normalised",
         },
     ),
 )

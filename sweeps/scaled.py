@@ -23,6 +23,7 @@ class Scaled:
     share: float = 0.75  # of its rounds, at which the paper's FedAvg reaches its target; ours where it prints none
     target: float | None = None  # the paper's
     printed: float | None = None  # its last accuracy
+    tenfold: Mapping[str, str] | None = None  # point -> the one at ten times its rate, which a method may step with
     chosen: str | None = None  # None: nothing has been run to decide it
 
     @property

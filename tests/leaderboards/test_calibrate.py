@@ -40,6 +40,14 @@ def test_where_no_shape_is_printed_the_highest_wins() -> None:
     assert taken(replace(ONE, target=None), points) == "b" == taken(replace(ONE, printed=None, target=None), points)
 
 
+def test_a_point_whose_tenfold_rate_diverges_or_was_not_run_is_left_out() -> None:
+    one = replace(ONE, tenfold={"a": "b", "b": "c"})
+    points = {"a": at(0.70, 0.98), "b": at(0.75, 0.98), "c": None}
+    assert taken(one, points) == "a"
+    assert taken(one, points | {"b": None}) is None
+    assert taken(one, points | {"c": at(0.40, 0.98)}) == "b"
+
+
 def test_nothing_is_taken_before_every_point_was_run() -> None:
     assert taken(ONE, {"a": at(0.7, 0.98), "b": None}) is None
 
