@@ -163,7 +163,8 @@ def _shorter(smaller: Mapping[str, Any]) -> float:
 
 def _fit(parts: Parts, record: Record, tracker: Tracker, expected: Mapping[str, float], on_round: OnRound) -> bool:
     """Trains to the end; returns whether a signal asked to stop while the last round was at work."""
-    from bench.federation import Federation, checkpoint_path, quiet, trainer
+    from bench.checkpoint import checkpoint_path
+    from bench.federation import Federation, quiet, trainer
 
     config, loop, progress = parts.config, parts.loop, Progress()
     course = Course(loop, config, expected)

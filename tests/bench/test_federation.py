@@ -3,7 +3,8 @@ import math
 import pytest
 import torch
 
-from bench.federation import AtomicCheckpoint, Federation, checkpoint_path, quiet, trainer
+from bench.checkpoint import AtomicCheckpoint, checkpoint_path
+from bench.federation import Federation, quiet, trainer
 from bench.record import Record, read
 
 # isort: split

@@ -15,9 +15,9 @@ from contextlib import nullcontext
 import pytest
 
 from bench import run as module
+from bench.checkpoint import checkpoint_path
 from bench.engine.steps import Steps
 from bench.errors import UserError
-from bench.federation import checkpoint_path
 from bench.learning.evaluate import Evaluate
 from bench.main import command
 from bench.output import facts

@@ -6,7 +6,7 @@ import pytest
 import torch
 import yaml
 
-from bench.federation import checkpoint_path
+from bench.checkpoint import checkpoint_path
 from bench.main import command
 from bench.output import digests
 from bench.record import Record, read

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from bench.__main__ import main
+from bench.checkpoint import AtomicCheckpoint, checkpoint_path
 from bench.errors import UserError
-from bench.federation import AtomicCheckpoint, checkpoint_path
 from bench.main import command
 from bench.record import load, read
 from leaderboards import __main__ as leaderboards

@@ -8,7 +8,7 @@ import time
 import pytest
 import torch
 
-from bench.federation import checkpoint_path
+from bench.checkpoint import checkpoint_path
 from bench.main import command
 from bench.record import TIMES, read, read_all
 from tests.patience import until
