@@ -20,15 +20,23 @@ State = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Schedule:
-    """`concurrency` devices are at work at a time; the server aggregates once `buffer` of them have arrived."""
+    """There are `concurrency` places for devices at work; the server aggregates once `buffer` uploads have arrived. The
+    place that an upload leaves is filled with the next aggregation, or at once: only then are so many at work all the
+    time, and the buffer may be the larger of the two."""
 
     concurrency: int
     buffer: int
+    refill: str = "aggregation"  # | at_once
 
     @property
     def sync(self) -> bool:
         """The server waits for everybody who is at work."""
-        return self.concurrency == self.buffer
+        return self.concurrency == self.buffer and not self.at_once
+
+    @property
+    def at_once(self) -> bool:
+        """Whether a place is filled as soon as it is free."""
+        return self.refill == "at_once"
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,9 @@ def _assembled(parts: Parts) -> str:
     loop, plan = parts.loop, parts.loop.rules.schedule
     who = f"{plan.concurrency} of {loop.fed.clients} clients"
     every = "every upload" if plan.buffer == 1 else f"every {plan.buffer} uploads"
-    schedule = f"asynchronous, {who} at work, aggregation after {every}; a round is {loop.arrivals_per_round} uploads"
+    filled = "places filled at once, " if plan.at_once else ""
+    each = f"a round is {loop.arrivals_per_round} uploads"
+    schedule = f"asynchronous, {who} at work, {filled}aggregation after {every}; {each}"
     if loop.sync:
         schedule = f"synchronous, {who} a round"
     return (

@@ -68,9 +68,9 @@ class Script(Devices):
     def _at(self, table: Any, version: int) -> Any:
         return table[min(version, len(table) - 1)]  # beyond the last round nothing is trained any more
 
-    def draw(self, version: int, idle: Sequence[int], places: int) -> list[int]:
-        if self.cohorts is None:
-            return super().draw(version, idle, places)
+    def draw(self, version: int, idle: Sequence[int], places: int, *more: int) -> list[int]:
+        if self.cohorts is None or more:
+            return super().draw(version, idle, places, *more)
         return [int(client) for client in self._at(self.cohorts, version)]
 
     def grant(
@@ -92,6 +92,7 @@ KEYS: dict[str, Any] = {
     "cohort": None,
     "concurrency": None,
     "buffer": None,
+    "refill": None,
     "momentum": 0.0,
     "weight_decay": 0.0,
     "optimizer": None,
@@ -150,7 +151,7 @@ def quadratic(
     `steps` counts epochs, each of so many. Synchronous: `cohorts[t]` lists the clients of
     round t, a repeated one was drawn twice; without it the loop draws `cohort` (default: all). Asynchronous: all start
     at time 0 and links are instant. `deep=k`: the last k coordinates are the deep layer and the head. Other keys:
-    concurrency, buffer, momentum, weight_decay, weighting, sampling, aggregation, on_divergence,
+    concurrency, buffer, refill, momentum, weight_decay, weighting, sampling, aggregation, on_divergence,
     seed, batch, optimizer (an algorithms.base.Adam), and devices, a dictionary with links, loss and max_wait as in the
     group `devices`.
     """
@@ -242,7 +243,7 @@ def _batches(steps: np.ndarray, seed: int) -> Batches:
 
 def _rules(own: Schedule, key: dict[str, Any]) -> Rules:
     return Rules(
-        Schedule(key["concurrency"] or own.concurrency, key["buffer"] or own.buffer),
+        Schedule(key["concurrency"] or own.concurrency, key["buffer"] or own.buffer, key["refill"] or own.refill),
         rounds=sys.maxsize,  # counted by `quadratic`, in aggregations
         weighting=key["weighting"],
         aggregation=key["aggregation"],

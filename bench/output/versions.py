@@ -16,7 +16,8 @@ from bench.errors import UserError
 
 # 3: digests (bench/output/digests.py) and fingerprints of data and own code; 4: readings; 5: local optimisers;
 # 6: checkpoints within a round
-FORMAT = 6
+# 7: when places are filled
+FORMAT = 7
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ CONFIG: Changes = (
         for field, value in fields.items()
     ),
     Added(5, "optimizer.name", "sgd"),
+    Added(7, "refill", None),
 )
 RESULT: Changes = (Renamed(2, "engine", "cohort", "vmap"),)
 

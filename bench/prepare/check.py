@@ -38,7 +38,7 @@ SHAPES: dict[str, tuple[str, Callable[[Any], bool]]] = {  # of a field that may 
     "range": ("[lo, hi] with lo <= hi, each ", lambda value: len(value) == 2 and value[0] <= value[1]),
 }
 SMALLEST, LARGEST = 1e-15, 1e15  # in size, where a field says no more: squared they are still numbers to the model
-NOT_ABOVE = (("cohort", "clients"), ("buffer", "concurrency"), ("buffer", "clients"), ("concurrency", "clients"))
+NOT_ABOVE = (("cohort", "clients"), ("concurrency", "clients"))
 
 
 def names(overrides: Sequence[Override]) -> None:

@@ -50,8 +50,11 @@ class Keys:
         "the mean is over what arrived, or every device's last model", "arrived", choices=("arrived", "cached")
     )
     schedule: str | None = key("null is the algorithm's own", None, choices=("sync", "async"))
-    concurrency: int | None = key("devices at work at a time; null: the schedule's", None, **COUNT)
+    concurrency: int | None = key("places for devices at work; null: the schedule's", None, **COUNT)
     buffer: int | None = key("uploads per aggregation; null: the schedule's", None, **COUNT)
+    refill: str | None = key(
+        "when a place that an upload left is filled; null: the schedule's", None, choices=("aggregation", "at_once")
+    )
     arrivals_per_round: int | None = key(
         "uploads in a reporting round; null: the algorithm's schedule decides", None, **COUNT
     )

@@ -16,7 +16,12 @@ def unused(config: Mapping[str, Any]) -> dict[str, str]:
     """These keys, each with what would have to be for it to count."""
     devices, algo = config["devices"], registry.create(config["algo"])
     found = {f"algo.{name}": need for name, need in _of_fields(algo)}
-    if schedule.check(config, algo).schedule.sync:
+    plan = schedule.check(config, algo).schedule
+    if plan.sync:
+        found["refill"] = "an asynchronous schedule; a synchronous round fills all places anew"
+    elif plan.buffer == 1:
+        found["refill"] = "a buffer of more than one upload; after each aggregation the place is filled anyhow"
+    if plan.sync:
         found["arrivals_per_round"] = "an asynchronous schedule; a synchronous round is one aggregation"
     if not devices["rho"]:
         found |= dict.fromkeys(("devices.tau_max", "devices.straggler"), "stragglers: add devices.rho=0.5, say")

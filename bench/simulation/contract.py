@@ -21,6 +21,7 @@ from bench.simulation.returned import Returned, described
 REPEATS = 10_000  # of one round, after which it will not end
 MODERATE = 1e18  # numbers whose squares float32 can hold
 PARTS = ("none", "body", "head")
+REFILL = ("aggregation", "at_once")
 FILLED = {f.name for f in fields(Trained) if f.default is None} | {"trace", "step_means"}  # what a method may require
 # of metrics.csv, which are the loop's, the evaluation's and the record's
 COLUMNS = {
@@ -80,6 +81,8 @@ class Checked(Algorithm):
         numbers = (found.concurrency, found.buffer) if isinstance(found, Schedule) else ()
         if not numbers or not all(type(n) is int and n >= 1 for n in numbers):
             raise self._wrong("schedule", "returned", found, "a Schedule of two whole numbers of at least 1")
+        if found.refill not in REFILL:
+            raise self._wrong("schedule", "returned", found, f"a Schedule with refill {' or '.join(REFILL)}")
         return cast(Schedule, found)
 
     def init_server(self, w: Tensor, fed: Fed) -> State:

@@ -61,11 +61,12 @@ class Devices:
     sampling: str = "without_replacement"
     population: Population = field(default_factory=Population)
 
-    def draw(self, version: int, idle: Sequence[int], places: int) -> list[int]:
-        """The devices that get the next places, one entry a place; their order says nothing."""
+    def draw(self, version: int, idle: Sequence[int], places: int, *more: int) -> list[int]:
+        """The devices that get the next places, one entry a place; their order says nothing. `more` tells draws of the
+        same version apart."""
         if places == len(idle) and self.sampling == "without_replacement":
             return list(idle)
-        rng = stream(self.seed, "sampling", version)
+        rng = stream(self.seed, "sampling", version, *more)
         if self.clients >= MANY and self.sampling == "without_replacement" and 2 * places <= len(idle):
             return [idle[i] for i in _distinct(rng, len(idle), places)]
         if self.sampling == "with_replacement":

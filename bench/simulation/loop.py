@@ -138,17 +138,19 @@ class FederatedLoop(Coordinator):
             case Kind.LOST:
                 self._go_on(self.jobs.end(event.job), tally)
             case Kind.WAIT if event.job == self.version and self.arrived:
-                self._aggregate(tally)
+                self._aggregate(tally, [] if self.rules.schedule.at_once else None)
 
-    def _next(self, freed: list[int]) -> list[int]:
+    def _next(self, freed: list[int], *more: int) -> list[int]:
         """Who takes the freed places. All devices at work: the same ones; otherwise drawn from the idle, which in a
-        synchronous schedule are all."""
+        synchronous schedule are all. Whose upload waits in the buffer is idle only where nobody else is."""
         if not self.sync and self.rules.schedule.concurrency == self.fed.clients:
             return freed
-        waiting = [job.client for job in self.arrived]  # if one of a buffer was dropped
-        busy = sorted([*self.jobs.clients, *waiting]) if waiting else self.jobs.clients
+        waiting = {job.client for job in self.arrived}
+        busy = sorted(waiting.union(self.jobs.clients)) if waiting else self.jobs.clients
+        if self.rules.schedule.at_once and self.fed.clients - len(busy) < len(freed):
+            busy = self.jobs.clients
         places = self.rules.schedule.buffer if self.sync else len(freed)
-        return self.devices.draw(self.version, IdleClients(self.fed.clients, busy), places)
+        return self.devices.draw(self.version, IdleClients(self.fed.clients, busy), places, *more)
 
     def _dispatch(self, drawn: Sequence[int], repeat: bool = False) -> None:
         rows = self.draft(drawn, repeat)
@@ -220,9 +222,12 @@ class FederatedLoop(Coordinator):
         self.arrived.append(job)
         self.filled += job.count
         wait = self.devices.population.max_wait
+        freed, at_once = [job.client] * job.count, self.rules.schedule.at_once
         if self._complete():
-            self._aggregate(tally)
-        elif wait is not None and len(self.arrived) == 1:
+            return self._aggregate(tally, freed if at_once else None)
+        if at_once:
+            self._dispatch(self._next(freed, self.arrivals))
+        if wait is not None and len(self.arrived) == 1:
             self.clock.push(Event(self.clock.now + wait, Kind.WAIT, job.client, self.version))
 
     def _complete(self) -> bool:
@@ -246,11 +251,12 @@ class FederatedLoop(Coordinator):
     def _replace(self, job: Job, tally: Tally) -> None:
         """What it learned was dropped: another takes its place, in a synchronous round none."""
         if not self.sync:
-            self._dispatch(self._next([job.client] * job.count))
+            self._dispatch(self._next([job.client] * job.count, self.arrivals))
         elif not self.jobs:
             self._aggregate(tally)
 
-    def _aggregate(self, tally: Tally) -> None:
+    def _aggregate(self, tally: Tally, freed: list[int] | None = None) -> None:
+        """`freed`: the places that are to be filled now; None: those of all that are aggregated."""
         jobs = sorted(self.arrived, key=lambda job: job.client)
         if jobs:  # all of a cohort may have been dropped
             self.merge(Dispatch.of(jobs), Learned.uploads([(self._learned(job), job.row) for job in jobs]), tally)
@@ -259,7 +265,10 @@ class FederatedLoop(Coordinator):
         repeat = self.next_version()
         for unused in self.jobs.unused():
             self.sent.pop(unused, None)
-        self._dispatch(contributors if repeat else self._next(contributors), repeat)
+        if repeat or freed is None:
+            self._dispatch(contributors if repeat else self._next(contributors), repeat)
+        elif freed:
+            self._dispatch(self._next(freed))
 
     def state_dict(self) -> dict[str, Any]:
         """As a checkpoint holds it: tensors, numbers, strings, dicts and lists only (weights_only)."""

@@ -41,17 +41,21 @@ def rules(config: Mapping[str, Any], algo: Algorithm, fed: Fed) -> Rules:
     own = kinds[config["schedule"]]
     concurrency, buffer = config["concurrency"] or own.concurrency, config["buffer"] or own.buffer
     name = config["algo"]["name"]
+    if config["schedule"] == "sync" and config["refill"] == "at_once":
+        raise UserError("refill=at_once is for asynchronous schedules: schedule=sync waits for all devices at work.")
     if config["schedule"] == "sync" and concurrency != buffer:
         raise UserError(
             f"schedule=sync waits for all devices at work, but here concurrency={concurrency} and buffer={buffer}: "
             f"give neither (then both are the cohort) or the same for both."
         )
-    if not buffer <= concurrency <= fed.clients:
+    chosen = Schedule(concurrency, buffer, own.refill if config["refill"] is None else config["refill"])
+    numbers = (concurrency, fed.clients) if chosen.at_once else (buffer, concurrency, fed.clients)
+    if sorted(numbers) != list(numbers):
+        names = ("buffer", "concurrency", "clients")[-len(numbers) :]
         raise UserError(
-            f"buffer <= concurrency <= clients has to hold, not {buffer} <= {concurrency} <= {fed.clients}"
+            f"{' <= '.join(names)} has to hold, not {' <= '.join(map(str, numbers))}"
             f"{_asked_by(name, algo.method, own, {concurrency, buffer})}."
         )
-    chosen = Schedule(concurrency, buffer)
     if not chosen.sync and "trace" in algo.requires:
         raise UserError(f"{name} averages over the devices of a round and needs a synchronous schedule.")
     if chosen.sync and config["devices"]["max_wait"] is not None:
@@ -81,7 +85,7 @@ def rules(config: Mapping[str, Any], algo: Algorithm, fed: Fed) -> Rules:
 def _asked_by(name: str, method: Algorithm, own: Schedule, numbers: set[int]) -> str:
     """Where numbers that do not fit come from, if it is the method."""
     if not numbers & {own.concurrency, own.buffer}:
-        return ""
+        return ": a smaller buffer, or refill=at_once, would do"
     given = [f"algo.{f.name}={getattr(method, f.name)}" for f in fields(method) if getattr(method, f.name) in numbers]
     of = f"with {' and '.join(given)}; a smaller one, or more clients," if given else "; more clients"
     return f": {name} asks for that{' ' if given else ''}{of} would do"

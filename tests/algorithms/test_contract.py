@@ -31,6 +31,7 @@ SETTINGS = {
     "buffered": ["concurrency=8", "buffer=3", "devices.redraw=true", "devices.up=1", "devices.down=2"],
     "half a buffer": ["schedule=async", "concurrency=8", "buffer=4", "arrivals_per_round=3"],
     "buffered, with replacement": ["concurrency=6", "buffer=3", "sampling=with_replacement"],
+    "refilled": ["concurrency=3", "buffer=5", "refill=at_once", "devices.redraw=true", "devices.up=1"],
     "a device with a single sample": LONE.split(),
 }
 FLOAT64 = (*list(SETTINGS)[:4], "a device with a single sample")
@@ -42,7 +43,7 @@ SLOW = pytest.mark.slow
 FOR_CHAINS = ("chain",) if isinstance(compiled.library(), str) else ("native", "chain")
 ENGINES = (FOR_CHAINS[0], *(pytest.param(name, marks=SLOW) for name in (*FOR_CHAINS[1:], "eager", "vmap")))
 DOUBLES = ("eager", pytest.param("chain", marks=SLOW), pytest.param("vmap", marks=SLOW))
-ASYNCHRONOUS = ("asynchronous", "buffered", "half a buffer", "buffered, with replacement")
+ASYNCHRONOUS = ("asynchronous", "buffered", "half a buffer", "buffered, with replacement", "refilled")
 
 
 def method(name):

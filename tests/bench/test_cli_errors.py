@@ -91,9 +91,9 @@ LINES = {
     "algo=fedasync algo.staleness=linear": ["const, poly or hinge", "linear"],
     # choices that do not go together
     "cohort=21": ["cohort=21 is more than clients=20"],
-    "buffer=3 concurrency=2": ["buffer=3 is more than concurrency=2"],
+    "buffer=3 concurrency=2": ["not 3 <= 2 <= 20: a smaller buffer, or refill=at_once, would do"],
     "concurrency=21": ["concurrency=21 is more than clients=20"],
-    "buffer=21": ["buffer=21 is more than clients=20"],
+    "buffer=21": ["buffer <= concurrency <= clients has to hold, not 21 <="],
     "devices.tau_max=9": ["devices.tau_max=9 is more than epochs=2"],
     "algo=scaffold aggregation=cached": ["aggregation=cached is not possible with scaffold"],
     "protocol=fedlga": ["does not cover dataset=digits"],
