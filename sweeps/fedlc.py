@@ -276,6 +276,7 @@ SCALED = (
             "rate 0.003, momentum": "rate 0.03, momentum",
             "rate 0.03, not normalised": "rate 0.3, not normalised",
         },
+        chosen="rate 0.03",
     ),
 )
 scale, target = calibrated(
