@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+PIECE = 1000  # images that are resized at a time
 CROP = 4  # pixels of black around an image from which augmentation cuts
 
 
@@ -68,6 +69,26 @@ class Loaded:
             return x
         mean, std = (_per_channel(tuple(v), len(self.shape), dtype, x.device) for v in (self.mean, self.std))
         return (x - mean) / std
+
+    @property
+    def shrinks(self) -> bool:
+        """Whether every image becomes the same smaller one whenever it is used: then that is done once (`resized`)."""
+        fixed = self.resize is not None and not self.augments and self.pixels_of is None
+        return fixed and self.shape[-1] <= self.train.x.shape[-1]
+
+    def resized(self) -> Loaded:
+        """The same inputs, in single precision to the bit, of images that were scaled and resized beforehand."""
+        if not self.shrinks:
+            return self
+        train, test = map(self._resized, (self.train, self.test))
+        return replace(self, scale=1.0, resize=None, train=train, test=test)
+
+    def _resized(self, split: Split) -> Split:
+        x = torch.empty(len(split), *self.shape)
+        for begin in range(0, len(x), PIECE):
+            piece = slice(begin, begin + PIECE)
+            x[piece] = self.inputs(split.x[piece], normalise=False)
+        return replace(split, x=x)
 
     def pixels(self, x: Tensor) -> Tensor:
         """What is stored, for x that may be sample numbers."""

@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Trained
 from bench import own_code
@@ -190,19 +191,31 @@ class Engine(ABC):
         if not requires & {"full_gradient", "start_loss"}:
             return {}
         self.module.eval()
-        full, losses = torch.zeros_like(jobs.start), jobs.start.new_zeros(len(jobs.start))
+        full = torch.zeros_like(jobs.start) if "full_gradient" in requires else None
+        losses = jobs.start.new_zeros(len(jobs.start))
         for k, client in enumerate(jobs.client.tolist()):
             self.steps.look()
             received = self.layout.rows(jobs.received[k : k + 1])[0]
             whole = self.batches.whole(client)
             samples = sum(len(index) for index in whole)
             for index in whole:
+                share = len(index) / samples
+                if full is None:
+                    losses[k] += self.loss_of(received, index) * share
+                    continue
                 loss, g = self.gradient(received, index)
-                losses[k] += loss * (len(index) / samples)
-                full[k].add_(g, alpha=len(index) / samples)
+                losses[k] += loss * share
+                full[k].add_(g, alpha=share)
             counts.evaluations[k] += self.batches.passes(client)
         found = {"full_gradient": full, "start_loss": losses}
-        return {name: value for name, value in found.items() if name in requires}
+        return {name: value for name, value in found.items() if value is not None and name in requires}
+
+    def loss_of(self, w: Tensor, index: Tensor) -> Tensor:
+        """Of some samples, without a gradient where the engine answers without one."""
+        if self.answers is None:
+            return self.gradient(w, index)[0]
+        x, y = self.batches.load(index)
+        return functional.cross_entropy(self.answers(w, x), y)
 
 
 def numbers(value: float | Tensor, group: Group) -> np.ndarray:

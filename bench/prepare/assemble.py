@@ -91,13 +91,14 @@ class WorkerSetup:
 
     def service(self, config: Mapping[str, Any]) -> tuple[WorkerService, str, dict[str, Any]]:
         """Also says why it has its engine, and what the record is to say of the model."""
-        loaded, seed = self.loaded, config["seed"]
-        net = models.build(config["model"], loaded.shape, loaded.classes, stream(seed, "init"))
+        seed = config["seed"]
+        net = models.build(config["model"], self.loaded.shape, self.loaded.classes, stream(seed, "init"))
         from bench.learning.module import local_module  # Lightning: only once little is left to refuse
 
         module = local_module(config["model"], net).to(self.device)
         layout = Layout(module)
         w0 = layout.flatten(trainable(module))
+        loaded = self.loaded.resized() if w0.dtype == torch.float32 else self.loaded
         inputs = partial(loaded.inputs, normalise=config["normalise"], dtype=w0.dtype)
         batches = Batches(
             loaded.train.x.to(self.device),

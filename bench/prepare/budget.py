@@ -106,7 +106,7 @@ def estimate(
     kept = size.server + remembered * size.client + versions * size.broadcast
     memory = {
         "the model": 4.0 * size.model + 2 * size.server,
-        "the data": float(sum(split.x.nbytes + split.y.nbytes for split in (loaded.train, loaded.test))),
+        "the data": float(_data_bytes(loaded)),
         f"training {batch} at a time": float(training + _input_bytes(config, loaded, samples)),
         f"the order of samples in {fed.epochs} epochs": float(batch * epoch),
         f"{waiting} trained models": float(max(waiting * size.upload, aggregation)),
@@ -190,6 +190,12 @@ def _epoch_bytes(config: Mapping[str, Any], samples: int) -> int:
     batches = math.ceil(samples / config["batch_size"])
     passes = config["epochs"] if config["local_unit"] == "epoch" else math.ceil(config["epochs"] / batches)
     return int(passes * (8 * samples + 500 * batches))
+
+
+def _data_bytes(loaded: Loaded) -> int:
+    """As stored and, where that is done beforehand, resized."""
+    each = 4 * math.prod(loaded.shape) * loaded.shrinks
+    return sum(split.x.nbytes + split.y.nbytes + each * len(split) for split in (loaded.train, loaded.test))
 
 
 def _input_bytes(config: Mapping[str, Any], loaded: Loaded, samples: Sequence[int]) -> int:

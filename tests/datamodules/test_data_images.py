@@ -241,6 +241,26 @@ def test_resize_is_what_the_model_sees(here):
         CIFAR10(resize=0)
 
 
+@pytest.mark.parametrize("side", [1, 9, 16, 32])
+def test_what_is_resized_beforehand_is_what_every_batch_would_have_been_to_the_bit(here, monkeypatch, side):
+    monkeypatch.setattr("datamodules.base.PIECE", 5)
+    write_npz(here / "cifar10")
+    data = CIFAR10(resize=side).load()
+    once = data.resized()
+    assert once.train.x.shape == (12, 3, side, side) and once.test.y.equal(data.test.y) and once.resize is None
+    for index in (torch.tensor([3]), torch.tensor([11, 0, 4]), torch.arange(12)):
+        for normalise in (False, True):
+            for one, other in ((data.train, once.train), (data.test, once.test)):
+                assert data.inputs(one.x[index], normalise).equal(once.inputs(other.x[index], normalise))
+
+
+@pytest.mark.parametrize("keys", [{}, {"resize": 33}, {"resize": 16, "augment": True}])
+def test_what_is_not_shrunk_once_and_for_all_stays_as_it_is_stored(here, keys):
+    write_npz(here / "cifar10")
+    data = CIFAR10(**keys).load()
+    assert data.resized() is data
+
+
 def test_validation_holds_out_training_samples():
     data = colours()
     held = data.with_validation(0.2, np.random.default_rng(0))

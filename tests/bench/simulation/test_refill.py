@@ -53,7 +53,10 @@ def test_who_waits_in_the_buffer_is_drawn_only_where_nobody_else_is_idle():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("algo=fedavg buffer=3 concurrency=2", "buffer <= concurrency <= clients has to hold, not 3 <= 2 <= 12: a smaller buffer, or refill=at_once, would do"),
+        (
+            "algo=fedavg buffer=3 concurrency=2",
+            "has to hold, not 3 <= 2 <= 12: a smaller buffer, or refill=at_once, would do",
+        ),
         ("algo=fedavg concurrency=13 buffer=14 refill=at_once", "concurrency=13 is more than clients=12"),
         ("algo=fedavg schedule=sync refill=at_once", "refill=at_once is for asynchronous schedules"),
         ("algo=fedavg refill=aggregation", "refill=aggregation makes no difference here"),
