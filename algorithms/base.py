@@ -61,6 +61,7 @@ class Adam:
     beta1: float
     beta2: float
     eps: float
+    decoupled: bool = False  # AdamW (Loshchilov, Hutter: ICLR 2019): weight decay has no part in the gradient
 
 
 def _absent(*args: object) -> NoReturn:
@@ -86,6 +87,8 @@ class Fed:
     gamma: Callable[[int, int], float] = _absent  # how much faster than its uplink a device's link to another one is
     fit_head: Callable[[Tensor, Tensor, Tensor, int, float], Tensor] = _absent  # w, features, labels, steps, lr -> w
     optimizer: Adam | None = None  # of the devices; None: plain steps, SGD
+    clip: float | None = None  # the norm to which a longer gradient is cut
+    lr_decay: float = 1.0  # of the devices' rates, from one version to the next
 
     @property
     def all_layers(self) -> Tensor:
@@ -178,6 +181,7 @@ class Algorithm:
     retransmit: ClassVar[bool] = False
     cacheable: ClassVar[bool] = False  # aggregate() uses only delta, model, samples, weight, staleness
     plain_sgd: ClassVar[bool] = False  # its maths takes a local step to be the rate times what `local` says
+    own_rate: ClassVar[bool] = False  # it works the devices' rates out itself
 
     @property
     def requires(self) -> frozenset[str]:

@@ -96,6 +96,8 @@ KEYS: dict[str, Any] = {
     "momentum": 0.0,
     "weight_decay": 0.0,
     "optimizer": None,
+    "clip_norm": None,
+    "lr_decay": 1.0,
     "weighting": "size",
     "sampling": "without_replacement",
     "aggregation": "arrived",
@@ -151,9 +153,9 @@ def quadratic(
     `steps` counts epochs, each of so many. Synchronous: `cohorts[t]` lists the clients of
     round t, a repeated one was drawn twice; without it the loop draws `cohort` (default: all). Asynchronous: all start
     at time 0 and links are instant. `deep=k`: the last k coordinates are the deep layer and the head. Other keys:
-    concurrency, buffer, refill, momentum, weight_decay, weighting, sampling, aggregation, on_divergence,
-    seed, batch, optimizer (an algorithms.base.Adam), and devices, a dictionary with links, loss and max_wait as in the
-    group `devices`.
+    concurrency, buffer, refill, momentum, weight_decay, clip_norm, lr_decay (from one version to the next), weighting,
+    sampling, aggregation, on_divergence, seed, batch, optimizer (an algorithms.base.Adam), and devices, a dictionary
+    with links, loss and max_wait as in the group `devices`.
     """
     fields = {name.removeprefix("algo."): keys.pop(name) for name in list(keys) if name.startswith("algo.")}
     for name in keys:
@@ -161,7 +163,7 @@ def quadratic(
             raise unknown("key", name, [*KEYS, "algo.<field>"])
     key = {**KEYS, **keys}
     method = _method(algo, fields)
-    if key["optimizer"] is not None and method.plain_sgd:
+    if method.plain_sgd and (key["optimizer"], key["clip_norm"]) != (None, None):
         raise ValueError(f"the maths of {type(method).__name__} needs plain SGD on the devices")
     a, bias, start, weight = (torch.as_tensor(np.asarray(v), dtype=torch.float64) for v in (A, b, w0, samples))
     script = _script(len(a), rounds, cohorts, steps, 1.0 if seconds is None else seconds, key)
@@ -176,6 +178,8 @@ def quadratic(
         momentum=key["momentum"],
         decay=key["weight_decay"],
         optimizer=key["optimizer"],
+        clip=key["clip_norm"],
+        lr_decay=key["lr_decay"],
         samples=weight,
         layout=layout,
         gamma=script.gamma,

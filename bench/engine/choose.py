@@ -34,7 +34,7 @@ class Work:
 
     together: int  # devices that may be trained in one call
     steps: int  # local steps of all devices in all rounds
-    optimizer: str = "sgd"
+    beyond: str | None = None  # what it asks for beside plain SGD, as on the command line
 
 
 def engine(name: str, module: nn.Module, layout: Layout, batches: Batches, work: Work) -> tuple[Engine, str]:
@@ -43,7 +43,7 @@ def engine(name: str, module: nn.Module, layout: Layout, batches: Batches, work:
     if name in asked:
         made = asked[name](module, layout, batches)
         if not _takes(made, work):
-            raise UserError(f"engine={name} {PLAIN}, not optimizer={work.optimizer}. Take engine=auto, which can.")
+            raise UserError(f"engine={name} {PLAIN}, not with {work.beyond}. Take engine=auto, which can.")
         return made, "as asked"
     layers = structure.chain(module)
     if not isinstance(layers, str):
@@ -93,7 +93,7 @@ def _fastest(module: nn.Module, layout: Layout, batches: Batches, work: Work) ->
 
 
 def _plain(work: Work) -> bool:
-    return work.optimizer == "sgd"
+    return work.beyond is None
 
 
 def _takes(made: Engine, work: Work) -> bool:

@@ -2,7 +2,8 @@
 
 m <- momentum m + g(w + sam g/|g|) + decay w;   w <- w - lr mask (scale m + prox (w - received) + drift)
 
-With an optimiser the bracket is what it takes for the gradient, and its step along it the bracket's place.
+With an optimiser the bracket is what it takes for the gradient, and its step along it the bracket's place. g is cut to
+the run's norm beforehand, where there is one.
 
 Vectors are lists of tensors: an engine passes its parameters as they lie, or one flat vector as a list of one.
 """
@@ -129,9 +130,13 @@ def step(
     momentum: float,
     decay: float,
     moments: Moments | None = None,
+    clip: float | None = None,
 ) -> None:
     """One step in place; g is used up. m is the momentum buffer, None without momentum."""
-    if decay:
+    decoupled = moments is not None and moments.adam.decoupled
+    if clip is not None:
+        _cut(g, clip, in_rows=isinstance(t.lr, Tensor))
+    if decay and not decoupled:
         torch._foreach_add_(g, w, alpha=decay)
     if m is not None:
         torch._foreach_mul_(m, momentum)
@@ -146,9 +151,22 @@ def step(
         torch._foreach_add_(g, t.drift)
     if moments is not None:
         moments.direct(g)
+    if decay and decoupled:
+        torch._foreach_add_(g, w, alpha=decay)
     if t.mask is not None:
         torch._foreach_mul_(g, t.mask)
     _add(w, g, t.lr, sign=-1)
+
+
+def _cut(g: Vector, most: float, in_rows: bool) -> None:
+    """g <- g min(1, most / |g|), of all that a device has."""
+    if in_rows:
+        norm = torch.linalg.vector_norm(g[0], dim=1, keepdim=True)
+    else:
+        norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(part) for part in g]))
+    factor = (most / norm).clamp(max=1)
+    for part in g:
+        part.mul_(factor)
 
 
 def _add(to: Vector, vector: list[Tensor] | tuple[Tensor, ...], coefficient: float | Tensor, sign: int = 1) -> None:

@@ -57,6 +57,6 @@ class OneByOne(Engine):
                 g = self.batch_gradient(batch, step)[1]
                 torch._foreach_copy_(w, before)
             kernel.add_up(sums, g)
-            kernel.step(w, g, m, received, t, fed.momentum, fed.decay, moments)
+            kernel.step(w, g, m, received, t, fed.momentum, fed.decay, moments, fed.clip)
             group.loss[k] += loss
             group.steps.add(1)

@@ -76,7 +76,7 @@ class Vmap(Engine):
                 g, _ = self.many(kernel.climbed_rows(stack.w, g, t.sam), x, y, weight)
             stack.loss += loss
             kernel.add_up(stack.sums, [g])
-            kernel.step([stack.w], [g], stack.m, [stack.received], t, fed.momentum, fed.decay, moments)
+            kernel.step([stack.w], [g], stack.m, [stack.received], t, fed.momentum, fed.decay, moments, fed.clip)
             stack.give_back(number)
 
     def _loss(self, w: Tensor, x: Tensor, y: Tensor, weight: Tensor) -> Tensor:

@@ -34,7 +34,7 @@ from bench.seeding import stream
 from bench.simulation.devices import Devices, Population
 from bench.simulation.figures import Figures
 from bench.simulation.loop import FederatedLoop
-from bench.simulation.schedule import constants, rules
+from bench.simulation.schedule import constants, rules, with_decay
 from datamodules.base import Loaded
 
 
@@ -118,6 +118,7 @@ class WorkerSetup:
             layer_outputs=LayerOutputs(module, layout, loaded, inputs, seed),
             fit_head=HeadFit(module, layout),
         )
+        fed = with_decay(fed, config["lr_decay"], rules(config, create(config["algo"]), fed))
         x, y = _test(loaded, config["test_samples"])
         facts = _model(config, module, layout, batches)
         engine, why = choose.engine(config["engine"]["name"], module, layout, batches, _work(config, batches))
@@ -180,9 +181,9 @@ def build(
 def _work(config: Mapping[str, Any], batches: Batches) -> choose.Work:
     each = sum(batches.steps_per_epoch(client) for client in range(config["clients"])) / config["clients"]
     steps = round(each * config["rounds"] * config["epochs"] * config["cohort"])
-    return choose.Work(
-        together=max(config["concurrency"] or 0, config["cohort"]), steps=steps, optimizer=config["optimizer"]["name"]
-    )
+    name, clip = config["optimizer"]["name"], config["clip_norm"]
+    beyond = f"optimizer={name}" if name != "sgd" else None if clip is None else f"clip_norm={clip:g}"
+    return choose.Work(together=max(config["concurrency"] or 0, config["cohort"]), steps=steps, beyond=beyond)
 
 
 def _start(config: Mapping[str, Any], service: WorkerService, number: int) -> Workers:

@@ -246,13 +246,15 @@ def _fits(config: Mapping[str, Any], dataset: Any) -> None:
 
 
 def _optimizer(config: Mapping[str, Any], algo: Algorithm) -> None:
-    name, momentum = config["optimizer"]["name"], config["momentum"]
-    if name == "sgd":
-        return
-    if algo.plain_sgd:
-        method = config["algo"]["name"]
-        raise UserError(f"optimizer={name} is not possible with {method}, whose maths needs plain SGD on the devices.")
-    if momentum:
+    name, momentum, method = config["optimizer"]["name"], config["momentum"], config["algo"]["name"]
+    if algo.own_rate and config["lr_decay"] != 1:
+        raise UserError(
+            f"lr_decay={config['lr_decay']} is not possible with {method}, which works the devices' rates out itself."
+        )
+    asked = [f"optimizer={name}"] * (name != "sgd") + [f"clip_norm={config['clip_norm']}"] * bool(config["clip_norm"])
+    if algo.plain_sgd and asked:
+        raise UserError(f"{asked[0]} is not possible with {method}, whose maths needs plain SGD on the devices.")
+    if name != "sgd" and momentum:
         raise UserError(f"momentum={momentum} is for optimizer=sgd: give momentum=0, {name} has one of its own.")
 
 

@@ -41,6 +41,8 @@ class Keys:
     normalise: bool = key("subtract the channel mean and divide by the deviation")
     momentum: float = key("local momentum, as in torch's SGD", 0.0, min=0, below=1)
     weight_decay: float = key("local weight decay, as in torch's SGD", 0.0, min=0)
+    lr_decay: float = key("factor on the local rate from one round to the next", 1.0, above=0, max=1)
+    clip_norm: float | None = key("cut local gradients to this norm; null: never", None, above=0)
     local_unit: str = key("what `epochs` counts", "epoch", choices=("epoch", "step"))
     weighting: str = key("a device's weight in the mean", "size", choices=("size", "uniform"))
     sampling: str = key(

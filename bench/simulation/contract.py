@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from numbers import Real
 from typing import Any, cast
 
@@ -31,6 +31,14 @@ COLUMNS = {
     *("personal_own", "personal_all", "personal_own_tuned", "personal_all_tuned"),
 }
 _NAME = re.compile(r"[\w.:/-]+")
+
+
+def _decayed(rule: LocalRule, jobs: Jobs, fed: Fed) -> LocalRule:
+    """With the rate of the version that a device downloaded."""
+    if fed.lr_decay == 1:
+        return rule
+    factor = fed.lr_decay ** jobs.version.double()
+    return replace(rule, lr=factor * (fed.lr if rule.lr is None else rule.lr))
 
 
 def checked(algo: Algorithm) -> Checked:
@@ -132,13 +140,13 @@ class Checked(Algorithm):
 
     def local(self, jobs: Jobs, w: Tensor, epoch: int, fed: Fed) -> LocalRule:
         if "upload" in self._seen:
-            return cast(LocalRule, self._ask("local", jobs, w, epoch, fed))
+            return _decayed(cast(LocalRule, self._ask("local", jobs, w, epoch, fed)), jobs, fed)
         before = Inputs(jobs=jobs, w=w, fed=fed.samples)
         found = self._ask("local", jobs, w, epoch, fed)
         look = self._look("local")
         before.unchanged(look)
         look.rule(found, w)
-        return cast(LocalRule, found)
+        return _decayed(cast(LocalRule, found), jobs, fed)
 
     def upload(self, jobs: Jobs, trained: Trained, fed: Fed) -> Upload:
         if not self._first("upload"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import torch
@@ -82,6 +82,13 @@ def rules(config: Mapping[str, Any], algo: Algorithm, fed: Fed) -> Rules:
     )
 
 
+def with_decay(fed: Fed, factor: float, plan: Rules) -> Fed:
+    """`factor` is from one reporting round to the next, in which an asynchronous schedule makes several versions."""
+    schedule = plan.schedule
+    rounds = 1.0 if schedule.sync else schedule.buffer / (plan.arrivals_per_round or schedule.buffer)
+    return replace(fed, lr_decay=factor**rounds)
+
+
 def _asked_by(name: str, method: Algorithm, own: Schedule, numbers: set[int]) -> str:
     """Where numbers that do not fit come from, if it is the method."""
     if not numbers & {own.concurrency, own.buffer}:
@@ -101,5 +108,7 @@ def constants(config: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of Fed that are keys of the run."""
     names = ("clients", "cohort", "rounds", "epochs", "lr", "momentum")
     own = {key: value for key, value in config["optimizer"].items() if key != "name"}
-    adam = Adam(**own) if config["optimizer"]["name"] == "adam" else None
-    return {name: config[name] for name in names} | {"decay": config["weight_decay"], "optimizer": adam}
+    name = config["optimizer"]["name"]
+    adam = None if name == "sgd" else Adam(**own, decoupled=name == "adamw")
+    terms = {"decay": config["weight_decay"], "optimizer": adam, "clip": config["clip_norm"]}
+    return {name: config[name] for name in names} | terms

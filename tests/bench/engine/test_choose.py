@@ -83,7 +83,7 @@ def test_a_chain_of_convolutions_is_trained_in_c_where_that_was_built(monkeypatc
 
 
 def test_an_optimizer_that_c_has_not_is_left_to_the_chain():
-    found, why = chosen("auto", lenet(), (1, 8, 8), Work(together=64, steps=10**6, optimizer="adam"))
+    found, why = chosen("auto", lenet(), (1, 8, 8), Work(together=64, steps=10**6, beyond="optimizer=adam"))
     assert (found.name, why) == ("chain", "the model is a chain of known layers")
 
 

@@ -1,6 +1,11 @@
-"""Adam on the devices (Kingma, Ba: ICLR 2015, Alg. 1) on quadratics: a device begins every dispatch with m = v = 0."""
+"""Adam (Kingma, Ba: ICLR 2015, Alg. 1), AdamW, cut gradients and a decaying rate on the devices, on quadratics.
+
+A device begins every dispatch with m = v = 0.
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -68,6 +73,59 @@ def test_the_servers_adam_takes_the_mean_update_of_the_devices() -> None:
     agree(p.run("fedadam", optimizer=ADAM).w[1], expected)
 
 
+def test_adamw_decays_the_model_beside_the_step() -> None:
+    """w <- w - lr (m / (sqrt v + eps) + decay w), where m and v know nothing of the decay."""
+    p, decay = make(715), 0.3
+
+    def end(i: int, start: np.ndarray, steps: int) -> np.ndarray:
+        w, seen = start, np.empty((0, len(start)))
+        for t in range(1, steps + 1):
+            seen = np.vstack([seen, p.gradient(i, w)])
+            age = np.arange(t)[::-1, None]
+            m, v = (((1 - b) * b**age * g).sum(0) / (1 - b**t) for b, g in ((ADAM.beta1, seen), (ADAM.beta2, seen**2)))
+            w = w - p.lr * (m / (np.sqrt(v) + ADAM.eps) + decay * w)
+        return w
+
+    expected = [p.w0]
+    for t, cohort in enumerate(p.cohorts or []):
+        share = p.weights(cohort, "size")
+        expected.append(sum(q * end(i, expected[t], int(p.steps[t, i])) for i, q in share.items()))
+    agree(p.run("fedavg", optimizer=replace(ADAM, decoupled=True), weight_decay=decay).w, np.array(expected))
+
+
+def test_gradients_are_cut_before_momentum_and_decay() -> None:
+    p, most = make(716), 0.8
+
+    def end(i: int, start: np.ndarray, steps: int) -> np.ndarray:
+        w, m = start, np.zeros_like(start)
+        for _ in range(steps):
+            g = p.gradient(i, w)
+            m = 0.5 * m + g * min(1.0, most / np.linalg.norm(g)) + 0.1 * w
+            w = w - p.lr * m
+        return w
+
+    expected = [p.w0]
+    for t, cohort in enumerate(p.cohorts or []):
+        share = p.weights(cohort, "size")
+        expected.append(sum(q * end(i, expected[t], int(p.steps[t, i])) for i, q in share.items()))
+    agree(p.run("fedavg", clip_norm=most, momentum=0.5, weight_decay=0.1).w, np.array(expected))
+
+
+def test_a_rate_that_decays_is_that_of_the_version_downloaded() -> None:
+    p = make(717)
+    w = [p.w0]
+    for t, cohort in enumerate(p.cohorts or []):
+        share = p.weights(cohort, "size")
+        w.append(sum(q * p.end(i, w[t], p.steps[t, i], lr=p.lr * 0.8**t) for i, q in share.items()))
+    agree(p.run("fedavg", lr_decay=0.8).w, np.array(w))
+
+
+def test_fedlgas_own_decay_is_the_same() -> None:
+    p = make(718)
+    agree(p.run("fedlga", lr_decay=0.8).w, p.run("fedlga", **{"algo.gamma": 0.2}).w, 1e-12)
+    agree(p.run("fedlga", lr_decay=0.8, **{"algo.gamma": 0.5}).w, p.run("fedlga", **{"algo.gamma": 0.6}).w, 1e-12)
+
+
 def test_methods_that_need_plain_sgd_are_refused_and_no_others() -> None:
     p = make(714)
     needs = {name for name, cls in classes("algo").items() if cls.plain_sgd}  # type: ignore[attr-defined]
@@ -75,5 +133,6 @@ def test_methods_that_need_plain_sgd_are_refused_and_no_others() -> None:
         *("scaffold", "fednova", "feddyn", "fedcm", "mimelite", "fedagg", "fedlga", "fedlc", "sc_fedlc", "fedlc_t")
     }
     for name in needs:
-        with pytest.raises(ValueError, match="needs plain SGD"):
-            p.run(name, optimizer=ADAM)
+        for keys in ({"optimizer": ADAM}, {"clip_norm": 1.0}):
+            with pytest.raises(ValueError, match="needs plain SGD"):
+                p.run(name, **keys)
