@@ -45,7 +45,8 @@ def test_each_run_is_composed_once_and_resolved_again_only_when_asked(monkeypatc
     assert (len(composed), len(resolved)) == (2, 2)
     smaller = runs[1].smaller
     assert smaller is runs[1].smaller and smaller is not None
-    assert (smaller["seed"], smaller["rounds"], runs[1].config["rounds"]) == (1, 60, 300)
+    sides = [config["dataset"]["resize"] for config in (smaller, runs[1].config)]
+    assert (smaller["seed"], sides) == (1, [16, None])
     assert (len(composed), len(resolved)) == (2, 3)
 
 
