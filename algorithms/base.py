@@ -177,7 +177,8 @@ class Algorithm:
     broadcast: ClassVar[tuple[str, ...]] = ("w",)  # server tensors that every device downloads
     unicast: ClassVar[tuple[str, ...]] = ()  # [N, ...] server tensors of which device i downloads row i
     mail: ClassVar[str | None] = None  # the unicast row [N] bool that names the recipients of its gradient
-    personal: ClassVar[str] = "none"  # none | body | head: the part of w that stays on the device
+    personal: ClassVar[str] = "none"  # none | body | head | all: the part of w that stays on the device
+    pooled: ClassVar[bool] = False  # there is one device, which holds all training data
     retransmit: ClassVar[bool] = False
     cacheable: ClassVar[bool] = False  # aggregate() uses only delta, model, samples, weight, staleness
     plain_sgd: ClassVar[bool] = False  # its maths takes a local step to be the rate times what `local` says

@@ -29,8 +29,7 @@ class FedAgg(Algorithm):
     """
 
     broadcast: ClassVar[tuple[str, ...]] = ("w", "phi1", "phi2", "known")
-    plain_sgd = True
-    own_rate = True
+    plain_sgd = own_rate = True
     alpha: float = field(default=0.1, metadata={"above": 0, "max": 1})
     mean_field: str = "fixed_point"
     phi1: str = "mean"

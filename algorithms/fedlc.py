@@ -28,8 +28,7 @@ class FedLC(Algorithm):
 
     unicast: ClassVar[tuple[str, ...]] = ("eta", "V")
     mail: ClassVar[str | None] = "V"  # V_i, column i of M: who asked for the gradient of i
-    plain_sgd = True
-    own_rate = True
+    plain_sgd = own_rate = True
     compute_budget: float = field(default=5.0, metadata={"min": 0})
     link_budget: float = field(default=5.0, metadata={"min": 0})
     eta_min: float | None = field(default=0.1, metadata={"above": 0})

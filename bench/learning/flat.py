@@ -54,9 +54,9 @@ class Layout:
         return torch.repeat_interleave(layers, self.sizes, dim=-1, output_size=self.size)
 
     def part(self, name: str) -> Tensor:
-        """[P] bool: the coordinates of `none`, `body` or `head`."""
-        layers = {"none": torch.zeros_like(self.head), "body": ~self.head, "head": self.head}[name]
-        return self.expand(layers)
+        """[P] bool: the coordinates of `none`, `body`, `head` or `all`."""
+        nothing = torch.zeros_like(self.head)
+        return self.expand({"none": nothing, "body": ~self.head, "head": self.head, "all": ~nothing}[name])
 
     def views(self, flat: Tensor) -> list[Tensor]:
         """The parameters' shapes as views into [P]."""

@@ -34,7 +34,7 @@ from bench.seeding import stream
 from bench.simulation.devices import Devices, Population
 from bench.simulation.figures import Figures
 from bench.simulation.loop import FederatedLoop
-from bench.simulation.schedule import constants, rules, with_decay
+from bench.simulation.schedule import as_trained, constants, rules, with_decay
 from datamodules.base import Loaded
 
 
@@ -73,6 +73,8 @@ class WorkerSetup:
         clients, remark = plugins.deal(
             config["partition"], loaded.train.y, config["clients"], stream(seed, "partition")
         )
+        if create(config["algo"]).pooled:
+            clients = [np.unique(np.concatenate(clients))]
         return cls(loaded, clients, remark, _device(config["engine"]["device"]))
 
     def facts(self, name: str, tested: int) -> dict[str, Any]:
@@ -139,12 +141,14 @@ def build(
     prints = fingerprints.found(config, setup.loaded)
     if begun is not None:
         fingerprints.refuse_changes(begun, config, prints)
-    samples = [len(client) for client in setup.clients]
+    samples, recorded = [len(client) for client in setup.clients], config
+    config = as_trained(config, create(config["algo"]))
     memory = budget.check(config, setup.loaded, samples, setup.device)
     service, why, facts = setup.service(config)
     named = {**config["engine"], "name": service.engine.name}
-    config = {**config, "engine": named, "engine_why": config.get("engine_why") or why, "fingerprints": prints}
-    kept = partial(folder, config) if folder else None
+    more = {"engine": named, "engine_why": config.get("engine_why") or why, "fingerprints": prints}
+    config, recorded = {**config, **more}, {**recorded, **more}
+    kept = partial(folder, recorded) if folder else None
     module, layout = service.engine.module, service.engine.layout
     devices = Devices(config["clients"], config["seed"], config["sampling"], Population(**config["devices"]))
     fed = replace(service.fed, gamma=devices.gamma)
@@ -166,7 +170,7 @@ def build(
     except ValueError as error:  # a method that cannot work with this model
         raise UserError(f"{error}.") from None
     return Parts(
-        config=config,
+        config=recorded,
         module=module,
         workers=workers,
         prerun=prerun,
@@ -202,8 +206,8 @@ def remote_service(config: Mapping[str, Any]) -> WorkerService:
     """On another machine, which is sent nothing but the config."""
     for target in trust.targets(config).values():
         trust.name(target)  # as on the command line that sent it
-    create(config["algo"])  # a class in a file of the user's is known from here on
-    return WorkerSetup.load(config).service(config)[0]
+    algo = create(config["algo"])  # a class in a file of the user's is known from here on
+    return WorkerSetup.load(config).service(as_trained(config, algo))[0]
 
 
 def _model(config: Mapping[str, Any], module: nn.Module, layout: Layout, batches: Batches) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from bench.simulation.returned import Returned, described
 
 REPEATS = 10_000  # of one round, after which it will not end
 MODERATE = 1e18  # numbers whose squares float32 can hold
-PARTS = ("none", "body", "head")
+PARTS = ("none", "body", "head", "all")
 REFILL = ("aggregation", "at_once")
 FILLED = {f.name for f in fields(Trained) if f.default is None} | {"trace", "step_means"}  # what a method may require
 # of metrics.csv, which are the loop's, the evaluation's and the record's

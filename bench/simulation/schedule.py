@@ -100,8 +100,14 @@ def _asked_by(name: str, method: Algorithm, own: Schedule, numbers: set[int]) ->
 
 def check(config: Mapping[str, Any], algo: Algorithm) -> Rules:
     """The same rules and refusals before there are data or a model: a schedule depends on neither."""
+    config = as_trained(config, algo)
     samples = torch.ones(config["clients"])
     return rules(config, algo, Fed(**constants(config), samples=samples, layout=Layout(nn.Linear(1, 1))))
+
+
+def as_trained(config: Mapping[str, Any], algo: Algorithm) -> Mapping[str, Any]:
+    """With a single device if the method pools what the devices have."""
+    return {**config, "clients": 1, "cohort": 1, "concurrency": None, "buffer": None} if algo.pooled else config
 
 
 def constants(config: Mapping[str, Any]) -> dict[str, Any]:

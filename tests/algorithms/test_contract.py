@@ -48,7 +48,7 @@ ASYNCHRONOUS = ("asynchronous", "buffered", "half a buffer", "buffered, with rep
 
 def method(name):
     """The node of an algorithm, with its fields; composed with devices enough for any schedule."""
-    return composed(100, *f"algo={name}".split())["algo"]
+    return compose.config(["dataset=digits", "clients=100", "protocol=none", *f"algo={name}".split()])["algo"]
 
 
 @cache
@@ -144,14 +144,14 @@ def test_runs_in_every_setting_and_resumes_bit_for_bit(parts, name, setting):
             config(name, *SETTINGS[setting])
         return
     loop, resumed = (parts(name, *SETTINGS[setting]).loop for _ in range(2))
-    w0 = loop.server["w"].clone()
+    before = loop.deployed().clone()
     loop.advance()
     loop.advance()
     interrupt(loop, resumed)
     same_end(loop, resumed)
-    assert torch.isfinite(loop.server["w"]).all()
-    assert not torch.equal(loop.server["w"], w0)
-    assert loop.server["w"].dtype == torch.float32
+    after = loop.deployed()
+    assert torch.isfinite(after).all() and after.dtype == torch.float32
+    assert not torch.equal(after, before)
 
 
 @pytest.mark.parametrize("parts", DOUBLES, indirect=True)
@@ -159,14 +159,15 @@ def test_runs_in_every_setting_and_resumes_bit_for_bit(parts, name, setting):
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_a_module_in_double_is_trained_in_double_and_resumes_bit_for_bit(parts, name, setting):
     loop, resumed = (parts(name, *SETTINGS[setting], "rounds=2", double=True).loop for _ in range(2))
-    w0 = loop.server["w"].clone()
+    before = loop.deployed().clone()
     loop.advance()
     interrupt(loop, resumed)
     same_end(loop, resumed)
-    assert torch.isfinite(loop.server["w"]).all()
-    assert not torch.equal(loop.server["w"], w0)
+    after = loop.deployed()
+    assert torch.isfinite(after).all()
+    assert not torch.equal(after, before)
     assert {value.dtype for value in state(loop).values() if value.is_floating_point()} == {torch.float64}
-    assert not torch.equal(loop.server["w"], loop.server["w"].float().double())  # nothing was rounded on its way
+    assert not torch.equal(after, after.float().double())  # nothing was rounded on its way
 
 
 @pytest.mark.parametrize("double", [False, True], ids=["float32", "float64"])
@@ -199,8 +200,8 @@ def test_how_many_jobs_are_trained_together_changes_no_bit(parts, name):
     loops = [parts(name, f"schedule={kind}", "rounds=2", f"engine.batch={batch}").loop for batch in ("1", "3", "null")]
     for loop in loops:
         finish(loop)
-    assert torch.equal(loops[0].server["w"], loops[1].server["w"])
-    assert torch.equal(loops[0].server["w"], loops[2].server["w"])
+    assert torch.equal(loops[0].deployed(), loops[1].deployed())
+    assert torch.equal(loops[0].deployed(), loops[2].deployed())
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -208,13 +209,13 @@ def test_the_seed_decides_the_result(parts, name):
     def weights(seed):
         loop = parts(name, f"seed={seed}").loop
         finish(loop)
-        return loop.server["w"]
+        return loop.deployed()
 
     assert torch.equal(weights(3), weights(3))
     assert not torch.equal(weights(3), weights(4))
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if not classes("algo")[name].pooled])
 def test_cohorts_stragglers_and_their_times_do_not_depend_on_the_method(parts, name):
     def ended(name, *overrides):
         loop, found = parts(name, "schedule=sync", *SETTINGS["stragglers"], *overrides).loop, []
@@ -275,19 +276,19 @@ def test_bytes_are_those_of_what_is_sent(parts, name):
         return hook(server, updates, fed)
 
     watch(loop, upload=upload, aggregate=aggregate)
-    stays = {"none": torch.zeros_like(fed.layout.head), "body": ~fed.layout.head, "head": fed.layout.head}[
-        algo.personal
-    ]
+    head, nothing = fed.layout.head, torch.zeros_like(fed.layout.head)
+    stays = {"none": nothing, "body": ~head, "head": head, "all": ~nothing}[algo.personal]
     layers = []
     while not loop.finished:
         row = loop.advance()
         layers += [int(sizes[algo.sends(job[1], fed) & ~stays].sum()) for job in loop.ended]
     (extra,), (path,) = beside, paths
     assert algo.extra_up(fed) == extra + path
-    assert row["bytes_up"] == 4 * sum(numbers + extra + path for numbers in layers) > 0
+    assert row["bytes_up"] == 4 * sum(numbers + extra + path for numbers in layers)
+    assert bool(row["bytes_up"]) == (algo.personal != "all")
     down = sum(loop.server[key].numel() for key in algo.broadcast) - int(sizes[stays].sum())
     down += sum(loop.server[key][0].numel() for key in algo.unicast)
-    assert row["bytes_down"] % (4 * down) == 0
+    assert row["bytes_down"] % (4 * down) == 0 if down else row["bytes_down"] == 0
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -295,7 +296,8 @@ def test_the_docstring_names_the_paper_and_the_deviations(name):
     cls = classes("algo")[name]
     text = inspect.getdoc(cls) or ""
     assert "Deviations" in text
-    assert any(str(year) in text for year in range(2016, 2027)), "no venue with its year"
+    if cls.personal != "all":  # of which the references have no paper
+        assert any(str(year) in text for year in range(2016, 2027)), "no venue with its year"
     assert len(inspect.getsource(inspect.getmodule(cls)).splitlines()) <= 100
     assert all(f.kw_only for f in fields(cls))
     with pytest.raises(AttributeError):

@@ -69,7 +69,10 @@ ALGORITHMS = {
     # what the class says
     "broadcast": ('    broadcast: ClassVar = "w"\n', "broadcast of .*is 'w': it has to be a tuple"),
     "broadcast without w": ('    broadcast: ClassVar = ("v",)\n', "every device downloads the model"),
-    "personal": ('    personal: ClassVar = "Body"\n', "personal of .*is 'Body': it has to be none or body or head"),
+    "personal": (
+        '    personal: ClassVar = "Body"\n',
+        "personal of .*is 'Body': it has to be none or body or head or all",
+    ),
     "mail": ('    mail: ClassVar = "V"\n', "mail of .*one of `unicast`"),
     "requires": (
         "    @property\n    def requires(self):\n        return frozenset({'last_gradients'})\n",

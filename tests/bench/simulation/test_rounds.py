@@ -59,7 +59,8 @@ def synchronous():
 @pytest.mark.parametrize("algo", synchronous())
 def test_every_method_gets_the_same_round(algo):
     whole = same(f"algo={algo}", "schedule=sync", *SLOW)
-    assert max(job[3] for job in whole.ended) > min(job[5] for job in whole.ended)
+    if whole.algo.personal != "all":  # nothing is sent
+        assert max(job[3] for job in whole.ended) > min(job[5] for job in whole.ended)
 
 
 def test_a_cohort_that_trains_again_before_the_round_counts_is_the_same():
