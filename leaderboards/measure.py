@@ -80,8 +80,9 @@ class Shelf:
         """The runs of a cell in one reading, by seed."""
         found: dict[int, RunOfPlan] = {}
         for place in places(wanted, where):
-            if answered(wanted.paper, place.run) == answers:
-                for seed, one in self._found.get(place.key, {}).items():
+            runs = self._found.get(place.key)
+            if runs and answered(wanted.paper, place.run) == answers:
+                for seed, one in runs.items():
                     if seed not in found or _rank(one.planned.scale) < _rank(found[seed].planned.scale):
                         found[seed] = one
         return found

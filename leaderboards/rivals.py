@@ -124,7 +124,12 @@ def _changed(setting: str, part: str) -> str:
 
 def baselines(claim: Claim) -> Sequence[str]:
     """What the paper compares its own methods with on this data set."""
-    found = [c.method for c in load() if (c.paper, c.dataset) == (claim.paper, claim.dataset) and not is_own(c)]
+    return _baselines(claim.paper, claim.dataset)
+
+
+@cache
+def _baselines(paper: str, dataset: str) -> Sequence[str]:
+    found = [c.method for c in load() if (c.paper, c.dataset) == (paper, dataset) and not is_own(c)]
     return tuple(dict.fromkeys(name for name in found if name != "-" and VERSUS not in name))
 
 

@@ -28,9 +28,9 @@ def digest(w: Tensor) -> str:
 def git_revision() -> str | None:
     """Of the checkout this code runs from, "-dirty" if its code or settings differ from the commit."""
     try:
-        if Path(_git("rev-parse", "--show-toplevel")).resolve() != ROOT:
+        folder, revision = _git("rev-parse", "--show-toplevel", "HEAD").rsplit("\n", 1)
+        if Path(folder).resolve() != ROOT:
             return None
-        revision = _git("rev-parse", "HEAD")
         changed = _git("status", "--porcelain", "--", "*.py", "*.[ch]", "bench/*.yaml", "pyproject.toml")  # not a run's
     except (OSError, subprocess.CalledProcessError):
         return None

@@ -64,7 +64,7 @@ def names(overrides: Sequence[Override]) -> None:
                 raise unknown(f"field of {group}={option}", name, have)
         elif group not in GROUPS and key not in KEYS:
             raise unknown("key", key, [*GROUPS, *KEYS], "python bench.py --help lists them all")
-        if override.is_add() or override.is_force_add() or override.is_delete():
+        if override.is_add() or override.is_force_add() or override.is_delete() or override.package is not None:
             raise UserError(f"'{override.input_line}' is not key=value: the key exists already, so write {key}=...")
 
 

@@ -21,7 +21,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, RangeSweep
 from hydra.errors import HydraException
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from bench import trust
@@ -170,14 +170,31 @@ def _composed(overrides: Sequence[Override]) -> ComposedRun:
     words = tuple(str(override.input_line) for override in overrides)
     keys = frozenset(override.key_or_group for override in overrides)
     try:
-        composed = hydra.compose("bench", list(words))
-        given: Any = OmegaConf.to_container(composed, resolve=True, throw_on_missing=True)
-    except (HydraException, OmegaConfBaseException) as error:
-        raise UserError(_sentence(error)) from None
+        given: Any = OmegaConf.to_container(_merged(overrides), resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        raise UserError(f"{in_words(first_line(error))}.") from None
     for override in overrides:
         if "${" in str(override.input_line) and check.at(given, override.key_or_group) is None:
             raise UserError(f"{override.input_line} refers to a key that is left open, whose value is not known yet.")
     return ComposedRun(words, keys, given, _resolved(given, keys) if given["resume"] is None else _kept(given, keys))
+
+
+def _merged(overrides: Sequence[Override]) -> DictConfig:
+    """What hydra.compose("bench", words) gives of words that check.names let pass, in a tenth of its time: it copies
+    the whole store and composes settings of its own every time."""
+    load = ConfigStore.instance().load
+    chosen = DEFAULTS | {o.key_or_group: str(o.value()) for o in overrides if o.key_or_group in GROUPS}
+    nodes = {group: load(f"{group}/{option}.yaml").node for group, option in chosen.items()}
+    merged = OmegaConf.unsafe_merge(load("keys.yaml").node, nodes)
+    assert isinstance(merged, DictConfig)
+    OmegaConf.set_struct(merged, True)
+    for override in overrides:
+        if override.key_or_group not in GROUPS:
+            try:
+                OmegaConf.update(merged, override.key_or_group, override.value())
+            except OmegaConfBaseException as error:
+                raise UserError(f"{override.input_line}: {in_words(first_line(error))}.") from None
+    return merged
 
 
 def _all_used(runs: list[ComposedRun]) -> list[ComposedRun]:
@@ -211,10 +228,3 @@ def _kept(given: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
     config = run.config | {"engine": run.config["engine"] | {name: given["engine"][name] for name in names}}
     check.config(config)
     return config
-
-
-def _sentence(error: BaseException) -> str:
-    """Hydra's and OmegaConf's messages have several lines, and the reason is often in the cause."""
-    reason = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else None
-    lines = [first_line(e).removeprefix("Error merging override ") for e in (error, reason) if e is not None]
-    return in_words(": ".join(line for line in lines if line)) + "."

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from copy import deepcopy
 from dataclasses import MISSING, fields
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from bench import own_code
@@ -131,7 +132,7 @@ def _node(group: str, node: Mapping[str, Any], layers: list[Mapping[str, Any]], 
     else:
         content = node if asked else options(group)[option]
         own = {key: value for key, value in content.items() if value is not None}
-        schema = _plain(OmegaConf.structured(SCHEMAS[group]))
+        schema = _plain(_structured(SCHEMAS[group]))
         open_fields = {key: schema[key] for key in content if key != "name"}
     name = own["name"]
     values = open_fields | ({} if asked else own)
@@ -155,7 +156,7 @@ def _node(group: str, node: Mapping[str, Any], layers: list[Mapping[str, Any]], 
 def typed(group: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """`values` as the group's schema has them: 1 becomes 1.0 for a float, a text is refused."""
     schema = SCHEMAS[group] if group in SCHEMAS else registry.twin(group, values["name"])
-    typed = OmegaConf.structured(schema)
+    typed = deepcopy(_structured(schema))
     for key, value in values.items():
         try:
             OmegaConf.update(typed, key, value)
@@ -163,6 +164,13 @@ def typed(group: str, values: Mapping[str, Any]) -> dict[str, Any]:
             raise UserError(f"{group}.{key}={value}: {in_words(str(error).partition(chr(10))[0])}.") from None
     plain = _plain(typed)
     return {key: plain[key] for key in values}
+
+
+@lru_cache(maxsize=128)
+def _structured(schema: type) -> DictConfig:
+    """To be copied, which takes a quarter of the time."""
+    made: DictConfig = OmegaConf.structured(schema)
+    return made
 
 
 def _scalars(cfg: Mapping[str, Any], layers: list[Mapping[str, Any]], scale: str, given: Set[str]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """What every algorithm has to keep, found through the registry: a new one is covered without being named here."""
 
 import inspect
-import io
 from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
@@ -16,7 +15,7 @@ from bench.learning.flat import Layout
 from bench.prepare import check, compose
 from bench.prepare.assemble import build
 from bench.prepare.registry import classes, create
-from bench.record import TIMES
+from tests.algorithms.loops import finish, interrupt, same_end, state, tensors, watch
 
 ALGORITHMS = sorted(classes("algo"))
 LONE = "partition=dirichlet partition.alpha=0.01 partition.min_size=1 cohort=8"
@@ -94,46 +93,6 @@ def parts(request):
             torch.set_default_dtype(torch.float32)
 
     return assemble
-
-
-def finish(loop):
-    while not loop.finished:
-        row = loop.advance()
-    return row
-
-
-def state(loop):
-    """All that a method keeps, by name."""
-    memory = {f"client {key}": loop.memory.rows(key) for key in loop.memory.initial}
-    return {**loop.server, **memory}
-
-
-def watch(loop, **hooks):
-    """Has these hooks of the loop's method called through functions of (hook, *arguments)."""
-    algo = loop.algo.method
-    own = {
-        name: lambda self, *a, name=name, through=through: through(getattr(algo, name), *a)
-        for name, through in hooks.items()
-    }
-    watched = type("Watched", (type(algo),), own)(**{f.name: getattr(algo, f.name) for f in fields(algo)})
-    vars(loop.algo)["method"] = watched
-
-
-def interrupt(loop, other):
-    """Gives `other` the state of `loop`, by way of a file."""
-    file = io.BytesIO()
-    torch.save(loop.state_dict(), file)
-    file.seek(0)
-    other.load_state_dict(torch.load(file, weights_only=True))
-
-
-def same_end(loop, other):
-    row, again = ({k: v for k, v in finish(x).items() if k not in TIMES} for x in (loop, other))
-    assert row == pytest.approx(again, rel=0, abs=0, nan_ok=True)
-    one, two = state(loop), state(other)
-    assert one.keys() == two.keys()
-    for key, value in one.items():
-        assert torch.equal(value, two[key]), key
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -235,10 +194,10 @@ def test_functions_leave_their_inputs_alone(parts, name):
     seen = []
 
     def guard(function, *arguments):
-        tensors = [t for a in arguments for t in _tensors(a)]
-        saved = [t.clone() for t in tensors]
+        inputs = [t for a in arguments for t in tensors(a)]
+        saved = [t.clone() for t in inputs]
         result = function(*arguments)
-        seen.extend(torch.equal(now, then) for now, then in zip(tensors, saved, strict=True))
+        seen.extend(torch.equal(now, then) for now, then in zip(inputs, saved, strict=True))
         return result
 
     watch(loop, local=guard, upload=guard, aggregate=guard)
@@ -246,16 +205,6 @@ def test_functions_leave_their_inputs_alone(parts, name):
     assert len(seen) > 20
     assert all(seen)
     assert set(loop.server) == set(before)
-
-
-def _tensors(value):
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, dict):
-        return [t for v in value.values() for t in _tensors(v)]
-    if hasattr(value, "__dataclass_fields__") and not hasattr(value, "layout"):
-        return [t for f in fields(value) for t in _tensors(getattr(value, f.name))]
-    return []
 
 
 @pytest.mark.parametrize("name", [*ALGORITHMS, *SENDS_OTHERWISE])

@@ -51,6 +51,7 @@ LINES = {
     "lr=???": ["lr"],
     "+lr=1": ["write lr=..."],
     "~lr": ["write lr=..."],
+    "algo@x=fedavg": ["'algo@x=fedavg' is not key=value", "write algo=..."],
     "--fast": ["Unrecognized arguments: --fast (keys have no dashes: algo=scaffold)"],
     "--resolve": ["--cfg"],
     "--cfg job --package x": ["not supported"],

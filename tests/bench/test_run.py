@@ -3,10 +3,8 @@
 import gc
 import json
 import math
-import os
 import re
 import signal
-import sys
 import time
 import weakref
 from collections import Counter
@@ -269,72 +267,3 @@ def test_a_finished_run_is_not_run_again(tmp_path):
     (found,) = read_all(tmp_path / "runs")
     with pytest.raises(UserError, match="finished already"):
         run(found.config, resume=found.folder)
-
-
-def test_git_revision_is_of_this_checkout_or_nothing(monkeypatch, tmp_path):
-    monkeypatch.setattr(facts, "ROOT", tmp_path)
-    assert facts.git_revision() is None and not facts.git_history()
-    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
-
-    def call(*words):
-        assert facts.subprocess.run([*git, *words], capture_output=True).returncode == 0
-
-    call("init")
-    assert facts.git_revision() is None
-    (tmp_path / "a.py").write_text("1")
-    (tmp_path / "notes.txt").write_text("not code")
-    call("add", "a.py")
-    call("commit", "-m", "x")
-    revision = facts.git_revision()
-    assert len(revision) == 40
-    for name in ("smoke/run/config.yaml", "bench/conf.yaml"):
-        assert facts.git_revision() == revision  # a run's folder is no code
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("algo: {}")
-    assert facts.git_revision() == f"{revision}-dirty"
-    (tmp_path / "bench/conf.yaml").unlink()
-    assert facts.git_revision() == revision
-    (tmp_path / "b.c").write_text("new code")
-    assert facts.git_revision() == f"{revision}-dirty"
-    call("add", "b.c")
-    call("commit", "-m", "y")
-    assert facts.git_history() == {revision, facts.git_revision()}
-    inner = tmp_path / "venv"  # installed somewhere below another project's checkout
-    inner.mkdir()
-    monkeypatch.setattr(facts, "ROOT", inner)
-    assert facts.git_revision() is None
-
-
-def test_the_bar_on_a_terminal_fits_its_line(monkeypatch):
-    class Terminal:
-        text = ""
-
-        def isatty(self):
-            return True
-
-        def write(self, text):
-            self.text += text
-
-        def flush(self):
-            pass
-
-    monkeypatch.setattr("bench.output.progress.REDRAW_SECONDS", 0)
-    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((60, 24)))
-    terminal = Terminal()
-    progress = module.Progress(terminal)
-    progress.begin(0.0)
-    for t in range(1, 4):
-        progress.update(f"round {t}/4", t / 4, t / 10 if t != 2 else None)
-    lines = terminal.text.split("\r")[1:]
-    assert all(len(line) < 60 for line in lines)
-    assert "round 2/4  accuracy 10.0 %" in lines[1] and lines[2].count("━") > lines[1].count("━") > 0
-    assert lines[2].rstrip().endswith("left")
-    progress.end()
-    assert terminal.text.endswith("\r") and sys.stderr is not terminal
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.04, "0.0 s"), (9.5, "9.5 s"), (59, "59 s"), (65, "1:05"), (3725, "1:02:05")]
-)
-def test_durations_read_well(seconds, text):
-    assert module.duration(seconds) == text

@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 import time
+from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
@@ -141,12 +142,19 @@ def test_data_that_have_changed_are_refused_by_resume_and_told_by_replay(own, tm
     assert "cannot go on (dataset mine: the training data differ" in said(capsys)
 
 
-@pytest.fixture
-def plain():
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
     """A finished run of fedbench's own code."""
-    assert command(["algo=fedavg", "dataset=digits", *KEYS]) == 0
-    (run,) = read_all(Path("runs"))
-    return run.folder
+    with chdir(tmp_path_factory.mktemp("finished")):
+        assert command(["algo=fedavg", "dataset=digits", *KEYS]) == 0
+        (run,) = read_all(Path("runs"))
+        return run.folder.absolute()
+
+
+@pytest.fixture
+def plain(finished):
+    """A copy of it, to be forged."""
+    return shutil.copytree(finished, Path("runs") / finished.name)
 
 
 EVIL = "from pathlib import Path\nPath('ran').touch()\n" + ALGO

@@ -98,7 +98,7 @@ def compare(
 
 
 def synchronous(
-    seed: int, rounds: int = 22, clients: int = 6, cohort: int = 3
+    seed: int, rounds: int = 14, clients: int = 6, cohort: int = 3
 ) -> tuple[Problem, Batches, dict[str, int]]:
     """Cohorts of three drawn with replacement, so that some devices stay away for long."""
     q = make(seed, clients=clients, rounds=rounds)
@@ -132,7 +132,7 @@ def test_synchronous_rounds(tvw: str, P: int, D: int, cached: bool, unsent: str)
 def test_asynchronous_rounds(
     tvw: str, P: int, D: int, cached: bool, t_k: str, plu: str, unsent: str, seed: int
 ) -> None:
-    q = make(271 + seed, rounds=26)
+    q = make(271 + seed, rounds=16)
     seconds = uneven(271 + seed, q.clients)
     readings = {"plu": plu, "unsent": unsent, "t_k": t_k}
     batches = arrivals(seconds, q.clients, q.rounds, 3)
@@ -182,8 +182,9 @@ def test_the_baselines_with_every_devices_last_model(
 
 
 SMALL = (
-    *("dataset=digits", "clients=7", "cohort=3", "rounds=14", "epochs=1", "test_samples=64", "model=custom"),
-    *(f"model.target={Path(__file__).with_name('partly_deep.py')}:PartlyDeep", "engine=vmap", "engine.workers=1"),
+    *("dataset=digits", "clients=7", "cohort=3", "rounds=14", "epochs=1", "batch_size=70", "test_samples=64"),
+    *("model=custom", f"model.target={Path(__file__).with_name('partly_deep.py')}:PartlyDeep"),
+    *("engine=vmap", "engine.workers=1"),
     *("algo=fed2a", "algo.P=3", "algo.D=1"),
 )
 

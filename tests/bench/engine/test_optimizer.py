@@ -21,7 +21,7 @@ from bench.prepare.assemble import build
 from bench.prepare.registry import classes
 from bench.record import read_all
 from bench.simulation.schedule import constants
-from tests.algorithms.test_contract import interrupt, same_end
+from tests.algorithms.loops import interrupt, same_end
 from tests.bench.engine.test_choose import LARGE, Work, chosen, lenet, mlp
 from tests.bench.engine.test_vmap import Residual, federation, run
 from tests.bench.engine.test_vmap import Terms as EveryTerm

@@ -1,13 +1,15 @@
 """A user sees soon that something goes on, and how long it will."""
 
 import io
+import os
+import sys
 import threading
 import time
 
 import pytest
 
 from bench.output import progress as module
-from bench.output.progress import Progress
+from bench.output.progress import Progress, duration
 from tests.patience import until
 
 
@@ -92,3 +94,26 @@ def test_a_reader_that_has_gone_ends_the_asking_not_the_run(monkeypatch):
     assert until(lambda: not progress._thread.is_alive(), 10)
     progress.end()
     assert failed == []
+
+
+def test_the_bar_on_a_terminal_fits_its_line(monkeypatch):
+    monkeypatch.setattr("bench.output.progress.REDRAW_SECONDS", 0)
+    monkeypatch.setattr("shutil.get_terminal_size", lambda: os.terminal_size((60, 24)))
+    terminal = Terminal()
+    progress = Progress(terminal)
+    progress.begin(0.0)
+    for t in range(1, 4):
+        progress.update(f"round {t}/4", t / 4, t / 10 if t != 2 else None)
+    lines = terminal.getvalue().split("\r")[1:]
+    assert all(len(line) < 60 for line in lines)
+    assert "round 2/4  accuracy 10.0 %" in lines[1] and lines[2].count("━") > lines[1].count("━") > 0
+    assert lines[2].rstrip().endswith("left")
+    progress.end()
+    assert terminal.getvalue().endswith("\r") and sys.stderr is not terminal
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.04, "0.0 s"), (9.5, "9.5 s"), (59, "59 s"), (65, "1:05"), (3725, "1:02:05")]
+)
+def test_durations_read_well(seconds, text):
+    assert duration(seconds) == text

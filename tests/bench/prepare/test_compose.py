@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import fields
 from pathlib import Path
 
 import hydra
 import pytest
+from omegaconf import OmegaConf
 
 from bench.errors import UserError
 from bench.prepare import compose, registry, resolve
@@ -38,8 +40,8 @@ def test_a_multirun_is_the_product_with_the_last_key_fastest(line: str, expected
 
 
 def test_each_run_is_composed_once_and_resolved_again_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    composed, resolved, real = [], [], (hydra.compose, compose.resolve)
-    monkeypatch.setattr(hydra, "compose", lambda *given: composed.append(given) or real[0](*given))
+    composed, resolved, real = [], [], (compose._merged, compose.resolve)
+    monkeypatch.setattr(compose, "_merged", lambda *given: composed.append(given) or real[0](*given))
     monkeypatch.setattr(compose, "resolve", lambda *given: resolved.append(given) or real[1](*given))
     runs = compose.plan(["dataset=cifar10", "scale=paper", "seed=0,1"], multirun=True)
     assert (len(composed), len(resolved)) == (2, 2)
@@ -48,6 +50,24 @@ def test_each_run_is_composed_once_and_resolved_again_only_when_asked(monkeypatc
     sides = [config["dataset"]["resize"] for config in (smaller, runs[1].config)]
     assert (smaller["seed"], sides) == (1, [16, None])
     assert (len(composed), len(resolved)) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "algo=fedlc dataset=cifar10 algo=fedprox algo.mu=1 algo.mu=2e-1",
+        "partition=classes partition.per_client=2 devices=equal devices.up=[1,2] seed=3",
+        "model=custom 'model.args={a:1,b:{c:[2]}}' model.args.b.c=[3] model.target='x.y' logger=none",
+        "optimizer=adam optimizer.eps=1e-3 engine=vmap engine.workers=null protocol=fedlga rounds=${seed} seed=7",
+        "partition.alpha=0.5 model.width=2 out='a b' test_samples=null normalise=true",
+    ],
+)
+def test_the_words_mean_what_they_mean_to_hydra(line: str) -> None:
+    words = shlex.split(line)
+    with compose._hydra() as parser:
+        merged, composed = compose._merged(compose._parsed(parser, words)), hydra.compose("bench", words)
+    assert OmegaConf.to_yaml(merged) == OmegaConf.to_yaml(composed)
 
 
 def test_what_cannot_be_smaller_is_not() -> None:
