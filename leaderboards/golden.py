@@ -7,6 +7,7 @@ change.
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -158,6 +159,8 @@ def _differences(name: str, old: Trajectory, new: Trajectory) -> Iterator[Change
 
 
 def _same(quantity: str, a: float, b: float) -> bool:
+    if math.isnan(a) or math.isnan(b):  # of a round without an aggregation
+        return math.isnan(a) and math.isnan(b)
     if quantity not in TOLERANCES:
         return a == b
     scale = 1.0 if quantity == "test_accuracy" else max(abs(a), abs(b))

@@ -206,6 +206,12 @@ def test_a_nan_is_a_change():
     assert golden.compare({"a": {"plain": run}}, {"a": {"plain": bad}})
 
 
+def test_a_number_that_is_not_there_is_the_same_where_neither_has_it():
+    without, zero = ({"a": {"plain": {"staleness_mean": [1.0, value]}}} for value in (float("nan"), 0.0))
+    assert golden.compare(without, without) == []
+    assert len(golden.compare(without, zero)) == len(golden.compare(zero, without)) == 1
+
+
 def test_outside_a_checkout_there_is_nothing_to_compare_with(tmp_path):
     with pytest.raises(UserError, match="in a checkout of fedbench"):
         check(update=False, root=tmp_path)
