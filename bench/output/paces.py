@@ -44,11 +44,21 @@ def accuracy_by(run: Drawn, axis: str, moment: float) -> float | None:
 
 def moments(methods: Iterable[SeedRuns[Drawn]]) -> dict[str, float]:
     """By axis, the last moment that all runs reached; none where a round takes the methods equally long. Runs that
-    diverged are not waited for."""
+    diverged are not waited for, nor for bytes those that send none."""
     asked = [known for runs in methods if (known := _sound(runs)).by_seed]
     if not pace_differs(asked, "virtual_seconds"):
         return {}
-    return {axis: min(run.column(axis)[-1] for runs in asked for run in runs.runs) for axis in AXES}
+    costly = {axis: [runs for runs in asked if _costs(runs, axis)] for axis in AXES}
+    return {
+        axis: min(run.column(axis)[-1] for runs in found for run in runs.runs)
+        for axis, found in costly.items()
+        if found
+    }
+
+
+def _costs(runs: SeedRuns[Drawn], axis: str) -> bool:
+    ends = (column[-1] for run in runs.runs if len(column := run.column(axis)))
+    return any(end > 0 for end in ends)
 
 
 def at_moment(runs: SeedRuns[Drawn], axis: str, moment: float) -> SeedNumbers:
@@ -60,7 +70,7 @@ def sentences(methods: Sequence[SeedRuns[Drawn]]) -> list[str]:
     """Who is where at these moments, best first."""
     found = []
     for axis, moment in moments(methods).items():
-        numbers = [(runs.label, at_moment(runs, axis, moment)) for runs in methods]
+        numbers = [(runs.label, at_moment(runs, axis, moment)) for runs in methods if _costs(runs, axis)]
         known = [(label, accuracy) for label, accuracy in numbers if accuracy.by_seed]
         known.sort(key=lambda pair: math.inf if pair[1].missed else -pair[1].mean)
         each = (f"{label} {_mean(accuracy)}".replace(" ", UNBROKEN) for label, accuracy in known)

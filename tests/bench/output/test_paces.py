@@ -60,6 +60,16 @@ def test_who_has_measured_nothing_by_then_is_last_and_says_so():
     assert moments(slow[1], hasty())[0] == "at 2.0 virtual s: fedasync 90.0 %, fedavg none yet"
 
 
+def test_bytes_are_compared_among_those_that_send_any():
+    silent = make("local_only", rounds=4, accuracy=0.7)
+    for row in silent.rows:
+        row["bytes_up"] = 0
+    assert moments(make(rounds=4, accuracy=0.8), hasty(rounds=4, accuracy=0.6), silent) == [
+        "at 2.0 virtual s: fedasync 60.0 %, fedavg 20.0 %, local_only 17.5 %",
+        "at 0.0 kB sent up: fedasync 60.0 %, fedavg 40.0 %",
+    ]
+
+
 def test_a_diverged_run_does_not_set_the_moment():
     lost = make("fedprox")
     lost = replace(lost, result=replace(lost.result, final_accuracy=None))
