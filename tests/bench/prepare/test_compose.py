@@ -70,6 +70,11 @@ def test_the_words_mean_what_they_mean_to_hydra(line: str) -> None:
     assert OmegaConf.to_yaml(merged) == OmegaConf.to_yaml(composed)
 
 
+def test_a_composition_leaves_nothing_to_the_next() -> None:
+    for given in ({"a": 1}, {"b": 2}):
+        assert resolve.typed("model", {"name": "custom", "args": given})["args"] == given
+
+
 def test_what_cannot_be_smaller_is_not() -> None:
     assert compose.plan(["dataset=digits"], multirun=False)[0].smaller is None
     words = ["dataset=image100", "scale=paper", "epochs=3", "devices.rho=1", "devices.tau_max=3"]
