@@ -32,7 +32,7 @@ from bench.prepare.assemble import Parts
 from bench.prepare.budget import size_text
 from bench.prepare.resources import peak_memory
 from bench.simulation.dispatch import Dispatch
-from bench.simulation.learned import Learned
+from bench.simulation.learned import Learned, Uploads
 from bench.simulation.loop import FederatedLoop
 from bench.simulation.memory import Memory
 from bench.simulation.tally import Tally
@@ -80,9 +80,11 @@ class NoTraining:
             raise _Enough
         nothing, number = torch.zeros(len(rows), 1), torch.zeros(len(rows))
         work = torch.tensor(list(map(operator.mul, rows.epochs, rows.steps_per_epoch)))
-        return Learned(nothing, {}, {}, nothing, nothing, number, number, number, loss=number, evaluations=work)
+        return Learned(
+            nothing, {}, number, number, number, number, memory={}, gradient=nothing, end=nothing, evaluations=work
+        )
 
-    def merge(self, server: State, version: int, rows: Dispatch, learned: Learned, sent: Sent) -> State:
+    def merge(self, server: State, version: int, rows: Dispatch, learned: Uploads, sent: Sent) -> State:
         return server
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
+NOBODY = -1  # stands for a device that was only counted
+
 
 class Kind(IntEnum):
     """In the order in which simultaneous events are handled."""
@@ -29,12 +31,18 @@ class Event(NamedTuple):
 
 
 class Clock:
-    def __init__(self) -> None:
+    """With `counts_starts` it is only counted when devices start (`started`), not which ones."""
+
+    def __init__(self, counts_starts: bool = False) -> None:
         self.now = 0.0
         self._queue: list[Event] = []
+        self._starts: list[float] | None = [] if counts_starts else None
 
     def push(self, event: Event) -> None:
-        heapq.heappush(self._queue, event)
+        if event.kind is Kind.START and self._starts is not None:
+            heapq.heappush(self._starts, event.time)
+        else:
+            heapq.heappush(self._queue, event)
 
     def next_time(self) -> float:
         return self._queue[0].time if self._queue else math.inf
@@ -47,14 +55,27 @@ class Clock:
         self.now = event.time
         return event
 
+    def started(self, until: float, inclusive: bool = False) -> int:
+        """How many devices started before then that were not counted yet."""
+        assert self._starts is not None
+        count = 0
+        while self._starts and (self._starts[0] < until or (inclusive and self._starts[0] == until)):
+            heapq.heappop(self._starts)
+            count += 1
+        return count
+
     def state_dict(self) -> dict[str, object]:
-        return {"now": self.now, "queue": [[e.time, int(e.kind), e.device, e.job] for e in sorted(self._queue)]}
+        starts = [Event(time, Kind.START, NOBODY, NOBODY) for time in self._starts or ()]
+        events = sorted([*self._queue, *starts])
+        return {"now": self.now, "queue": [[e.time, int(e.kind), e.device, e.job] for e in events]}
 
     def load_state_dict(self, state: dict[str, object]) -> None:
         now, queue = state["now"], state["queue"]
         assert isinstance(now, float) and isinstance(queue, list)
-        self.now = now
-        self._queue = [Event(time, Kind(kind), device, job) for time, kind, device, job in queue]
+        self.now, self._queue = now, []
+        self._starts = None if self._starts is None else []
+        for time, kind, device, job in queue:
+            self.push(Event(time, Kind(kind), device, job))
 
 
 @dataclass

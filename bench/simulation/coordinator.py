@@ -18,7 +18,7 @@ from bench.simulation.contract import checked
 from bench.simulation.devices import Devices
 from bench.simulation.dispatch import Dispatch, Job
 from bench.simulation.flight import InFlight
-from bench.simulation.learned import Learned
+from bench.simulation.learned import Learned, Outcomes, Uploads, finite
 from bench.simulation.mail import Mail
 from bench.simulation.memory import Memory
 from bench.simulation.schedule import Rules
@@ -47,6 +47,9 @@ class Coordinator:
         self.sync = rules.schedule.sync
         self.foreseeable = not (devices.population.loss or algo.mail)  # a job is fixed as a whole when it is dispatched
         self.at_once = self.sync and self.foreseeable
+        unhurried = rules.on_divergence == "stop" and devices.population.max_wait is None
+        waits = rules.schedule.buffer == 1 or not rules.schedule.at_once  # nobody begins before the next aggregation
+        self.by_buffers = not self.sync and self.foreseeable and unhurried and waits
         self.arrivals_per_round = rules.arrivals_per_round or rules.schedule.buffer
         self.sync_stragglers = self.sync and rules.schedule.buffer > 1
         self.training: Learner = training or Training(algo, fed, engine, rules, w0)
@@ -55,7 +58,9 @@ class Coordinator:
         own = {"w": w0} if algo.personal != "none" or algo.keeps_unsent else {}
         sent = {"sent": fed.all_layers} if algo.keeps_unsent else {}
         self.memory = Memory({**algo.init_client(w0, fed), **own, **sent}, fed.clients)
-        self.clock, self.traffic = Clock(), Traffic(algo, fed, ~engine.layout.part(algo.personal))
+        self.clock = Clock(counts_starts=self.by_buffers)
+        self.traffic = Traffic(algo, fed, ~engine.layout.part(algo.personal))
+        self.bytes_down = self.traffic.download_size(self.server, algo)  # to a device
         self.version = self.round = self.arrivals = self.evaluations = self.next_job = self.dropped = 0
         self.dispatches: Counter[int] = Counter()
         self.jobs, self.mail = InFlight(), Mail()
@@ -81,11 +86,10 @@ class Coordinator:
         """The current model for these devices: what each will do and send, to whom, and when it arrives. Nothing has
         happened yet; `dispatched` says that it has."""
         self.sent[self.version] = {name: self.server[name] for name in self.algo.broadcast}
-        counts = Counter(drawn)
-        clients = sorted(counts)
-        numbers = [self.dispatches[client] - repeat for client in clients]
-        layers = self.algo.sends(self.version, self.fed)
-        down, each = self.traffic.download_size(self.server, self.algo), len(clients)
+        clients = sorted(set(drawn))
+        each, numbers = len(clients), [self.dispatches[client] - repeat for client in clients]
+        counts = [1] * each if each == len(drawn) else list(map(Counter(drawn).__getitem__, clients))
+        (layers, up), down = self.traffic.upload(self.version), self.bytes_down
         own: list[State] = [{}] * each
         if self.algo.unicast:
             own = [{name: self.server[name][client].clone() for name in self.algo.unicast} for client in clients]
@@ -93,13 +97,13 @@ class Coordinator:
         rows = Dispatch(
             client=clients,
             number=numbers,
-            count=list(map(counts.__getitem__, clients)),
+            count=counts,
             version=[self.version] * each,
             epochs=self.devices.grant(self.version, clients, numbers, self.fed.epochs, self.sync_stragglers),
             steps_per_epoch=self.engine.batches.steps_an_epoch(clients),
-            layers=[layers.tolist()] * each,
+            layers=[layers] * each,
             recipients=[row[mail].nonzero()[:, 0].tolist() for row in own] if mail else [[]] * each,
-            bytes_up=[self.traffic.upload_size(layers)] * each,
+            bytes_up=[up] * each,
             bytes_down=[down] * each,
             dispatched=[self.clock.now] * each,
             begins=self.devices.downloaded(clients, down, self.clock.now),
@@ -119,57 +123,58 @@ class Coordinator:
         self.underway.end()
         return learned
 
-    def _receive(self, rows: Dispatch, learned: Learned, at: Sequence[int], tally: Tally) -> list[int]:
-        """Uploads come in, whose rows of `learned` are `at`; returns the ones that count."""
+    def _receive(self, rows: Dispatch, learned: Learned | Outcomes, tally: Tally) -> list[int]:
+        """Uploads come in; returns the ones that count."""
         order = sorted(range(len(rows)), key=rows.arrival.__getitem__)  # ties in the order of the devices
-        self._account(rows, learned, at, order, "arrived")
+        self._account(rows, learned, order, "arrived")
         self.arrivals += sum(rows.count)
-        kept = self._without_diverged(rows, learned, at, order)
+        kept = self._without_diverged(rows, learned, order)
         counted = order if len(kept) == len(order) else sorted(kept, key=rows.arrival.__getitem__)
         clients, count = rows.client, rows.count
         samples = map(self.samples.__getitem__, map(clients.__getitem__, counted))
         weights = map(operator.mul, samples, map(count.__getitem__, counted))
-        tally.add(map(learned.losses.__getitem__, map(at.__getitem__, counted)), weights)
+        tally.add(map(learned.losses.__getitem__, counted), weights)
         if learned.memory:
             for k in kept:
-                self.memory.write(clients[k], {name: values[at[k]] for name, values in learned.memory.items()})
+                self.memory.write(clients[k], {name: values[k] for name, values in learned.memory.items()})
                 if self.algo.keeps_unsent:
                     self.memory.write(clients[k], {"sent": self.fed.all_layers.new_tensor(rows.layers[k])})
         return kept
 
-    def _account(self, rows: Dispatch, learned: Learned, at: Sequence[int], order: Sequence[int], outcome: str) -> None:
+    def _account(self, rows: Dispatch, learned: Learned | Outcomes, order: Sequence[int], outcome: str) -> None:
         """What was sent and computed counts, whether it arrived or not."""
         self.traffic.up += sum(map(operator.mul, rows.bytes_up, rows.attempts))
-        self.traffic.peer += self.traffic.message * sum(map(len, rows.recipients))
-        self.evaluations += sum(map(learned.computed.__getitem__, at))
+        if self.algo.mail:
+            self.traffic.peer += self.traffic.message * sum(map(len, rows.recipients))
+        self.evaluations += sum(learned.computed)
         columns = (rows.client, rows.version, rows.dispatched, rows.begins, rows.finish, rows.arrival)
         ended = list(zip(*columns, repeat(outcome, len(rows)), strict=True))
         self.ended += map(ended.__getitem__, order)
 
-    def _without_diverged(self, rows: Dispatch, learned: Learned, at: Sequence[int], order: Sequence[int]) -> list[int]:
+    def _without_diverged(self, rows: Dispatch, learned: Learned | Outcomes, order: Sequence[int]) -> list[int]:
         """A device whose training diverged counts as arrived but not in any mean, and starts afresh."""
         if not learned.not_finite:
             return list(range(len(rows)))
-        bad = {k: learned.not_finite[at[k]] for k in order if at[k] in learned.not_finite}
-        if bad and self.rules.on_divergence == "stop":
+        bad = {k: learned.not_finite[k] for k in order if k in learned.not_finite}
+        if self.rules.on_divergence == "stop":
             first, what = next(iter(bad.items()))
             raise Diverged(self.round + 1, rows.client[first], what)
         self.dropped += len(bad)
         return [k for k in range(len(rows)) if k not in bad]
 
-    def merge(self, rows: Dispatch, learned: Learned, tally: Tally) -> None:
+    def merge(self, rows: Dispatch, learned: Uploads, tally: Tally) -> None:
         """Makes the server's next state of these rows, which are in client order."""
         begin = time.perf_counter()
         self.server = self.training.merge(self.server, self.version, rows, learned, self.sent)
         tally.aggregate_seconds += time.perf_counter() - begin
         tally.staleness += [self.version - version for version in rows.version]
-        if not self.server["w"].isfinite().all():
+        if not finite(self.server["w"]):
             raise Diverged(self.round + 1, None, "it is not finite although every update was")
 
     def next_version(self) -> bool:
         """Whether the same devices are to train once more before the version counts."""
         repeat = self.sync and self.algo.repeat_round(self.server, self.fed)
-        self.traffic.aggregated(self.algo.sends(self.version, self.fed))
+        self.traffic.aggregated(self.version)
         self.version += 0 if repeat else 1
         return repeat
 

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from algorithms.base import State
-from bench.simulation.learned import Learned
+from bench.simulation.learned import Learned, Place
 
 Carried = tuple[float, float, float]
 
@@ -55,6 +55,12 @@ class Dispatch:
         """Whether one of them goes on from its own model."""
         return self.start.count(None) < len(self)
 
+    @property
+    def whole(self) -> bool:
+        """Whether all of them send all layers."""
+        first = self.layers[0]
+        return all(first) and self.layers.count(first) == len(self)
+
     def take(self, rows: Sequence[int]) -> Dispatch:
         """Some of the devices, in this order."""
         if list(rows) == list(range(len(self))):
@@ -62,12 +68,12 @@ class Dispatch:
         return Dispatch(**{name: [getattr(self, name)[k] for k in rows] for name in COLUMNS})
 
     def jobs(self) -> Iterator[Job]:
-        for row in zip(*attrgetter(*COLUMNS)(self), strict=True):
+        for row in zip(*_columns(self), strict=True):
             yield Job(*row)
 
     @staticmethod
     def of(jobs: Sequence[Job]) -> Dispatch:
-        return Dispatch(*map(list, zip(*map(attrgetter(*COLUMNS), jobs), strict=True)))
+        return Dispatch(*map(list, zip(*map(_columns, jobs), strict=True)))
 
 
 _FRESH: dict[str, Any] = {
@@ -81,9 +87,10 @@ _FRESH: dict[str, Any] = {
     "senders": 0,
 }
 COLUMNS = tuple(f.name for f in fields(Dispatch))
+_columns = attrgetter(*COLUMNS)
 
 
-@dataclass
+@dataclass(slots=True)
 class Job:
     """A row of a Dispatch, from the download to the aggregation that uses it."""
 
@@ -113,6 +120,12 @@ class Job:
     learned: Learned | None = None  # of all that were trained in the same call; its own is `row`
     row: int = 0
 
+    @property
+    def place(self) -> Place:
+        """Where what it learned stands."""
+        assert self.learned is not None
+        return self.learned, self.row
+
     def go_on(self, number: int, epochs: int, now: float) -> Job:
         """What follows when its upload was lost."""
         learned, k = self.learned, self.row
@@ -136,7 +149,7 @@ class Job:
     def state_dict(self, with_learned: bool) -> dict[str, Any]:
         """What a job in flight learns is recomputed after a resume; that of one which waits in the buffer is stored,
         because the device's memory it was computed from has been overwritten."""
-        state = {name: value for name, value in vars(self).items() if name not in ("learned", "row", "carried")}
+        state = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("learned", "row", "carried")}
         stored = self.learned.state_dict(self.row) if with_learned and self.learned else None
         return {**state, "carried": list(self.carried), "learned": stored}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,9 +22,9 @@ class InFlight(Mapping[int, Job]):
 
     def __init__(self) -> None:
         self._jobs: dict[int, Job] = {}
-        self._order: list[Key] = []
+        self._order: list[Key] | None = None  # of all, once `_last` had to ask for it
         self._trainable: list[Key] = []  # a heap of those that wait to be trained; what has ended stays in it
-        self.clients: list[int] = []  # sorted
+        self.clients = array("q")  # sorted
         self.places = 0  # a device drawn twice takes two
         self._versions: Counter[int] = Counter()  # what they downloaded
         self._ended: set[int] = set()  # versions whose jobs have all ended since `unused` was asked
@@ -39,7 +40,8 @@ class InFlight(Mapping[int, Job]):
 
     def add(self, job: Job) -> None:
         self._jobs[job.id] = job
-        insort(self._order, _key(job))
+        if self._order is not None:
+            insort(self._order, _key(job))
         insort(self.clients, job.client)
         self.places += job.count
         self._versions[job.version] += 1
@@ -54,7 +56,8 @@ class InFlight(Mapping[int, Job]):
 
     def end(self, number: int) -> Job:
         job = self._jobs.pop(number)
-        del self._order[bisect_left(self._order, _key(job))]
+        if self._order is not None:
+            del self._order[bisect_left(self._order, _key(job))]
         del self.clients[bisect_left(self.clients, job.client)]
         self.places -= job.count
         self._versions[job.version] -= 1
@@ -83,6 +86,8 @@ class InFlight(Mapping[int, Job]):
         """The last of the next `arrivals` places; only near the end of a run are there fewer than under way."""
         if self.places <= arrivals:
             return LAST
+        if self._order is None:
+            self._order = sorted(map(_key, self._jobs.values()))
         last: Key = (-math.inf, 0, 0)
         for key in self._order:
             if arrivals <= 0:

@@ -1,34 +1,32 @@
-"""The federated loop: a round as a whole where that is possible, else event by event on the virtual clock."""
+"""The federated loop: a round or a buffer as a whole where that is possible, else event by event on the clock."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import compress
+from operator import attrgetter
 from typing import Any
 
-from torch import Tensor
-
 from algorithms.views import Trace
-from bench.simulation.clock import Event, Kind, RoundTrip
-from bench.simulation.coordinator import Coordinator
+from bench.simulation.clock import RoundTrip
 from bench.simulation.dispatch import Dispatch, Job
-from bench.simulation.flight import IdleClients, InFlight
-from bench.simulation.learned import Learned
-from bench.simulation.mail import Letter
+from bench.simulation.events import Events
+from bench.simulation.flight import InFlight
+from bench.simulation.learned import Outcomes
 from bench.simulation.tally import Tally
-from bench.simulation.travel import events, round_trip, travel
 
 COUNTERS = ("version", "round", "arrivals", "evaluations", "next_job", "dropped", "out_of_time")
 PARTS = ("clock", "traffic", "memory")
 
 
-class FederatedLoop(Coordinator):
+class FederatedLoop(Events):
     """Owns all state; the algorithm is pure. `advance()` runs one reporting round.
 
-    A synchronous round in which nothing can get lost is known as a whole when it is dispatched (`_round`); anything
-    else goes event by event (`_events`). What is done to the rows is the same (bench/simulation/coordinator.py).
+    A synchronous round in which nothing can get lost is known as a whole when it is dispatched (`_round`), and so are
+    the uploads of an asynchronous buffer when the one before was aggregated (`_buffers`); anything else goes event by
+    event (`_events`). What is done to the rows is the same (bench/simulation/coordinator.py).
     """
 
     @property
@@ -54,7 +52,7 @@ class FederatedLoop(Coordinator):
             self.tally, self.ended = Tally(), []
         tally = self.tally
         try:
-            (self._round if self.at_once else self._events)(tally)
+            (self._round if self.at_once else self._buffers if self.by_buffers else self._events)(tally)
         finally:
             tally.seconds += time.perf_counter() - begin
         self.tally, self.round = None, self.round + 1
@@ -93,182 +91,52 @@ class FederatedLoop(Coordinator):
         self.out_of_time, self.clock.now = last > until, min(last, until)
         if learned is None:
             return rows, []
-        kept = self._receive(rows, learned, range(len(rows)), tally)
+        kept = self._receive(rows, learned, tally)
         if kept and not self.out_of_time:
             self.merge(rows.take(kept), learned.take(kept), tally)
         return rows, kept
 
-    def _events(self, tally: Tally) -> None:
+    def _buffers(self, tally: Tally) -> None:
+        """Until so many uploads are in, or the virtual time is up."""
         if not self.jobs:
             self._dispatch(self.first())
-        version = self.version
-        while self._goes_on(version):
-            if self.clock.next_time() > self.rules.virtual_seconds:
-                self.out_of_time = True
-                self.clock.now = self.rules.virtual_seconds
-                break
-            self._prepare(self.clock.next())
-            self._handle(self.clock.pop(), tally)
+        while self._goes_on(self.version) and not self.out_of_time:
+            self.engine.steps.look()
+            jobs: list[Job] = []
+            try:
+                for job in self._coming():
+                    self._learned(job)
+                    jobs.append(self.jobs.end(self.clock.pop().job))
+            finally:  # stopped, it keeps those that came before
+                rows = self._came(jobs, tally)
+            if self._complete():
+                self._aggregate(tally, rows)
+            elif not jobs:
+                self.out_of_time, self.clock.now = True, self.rules.virtual_seconds
+                self.traffic.down += self.bytes_down * self.clock.started(self.clock.now, inclusive=True)
 
-    def _goes_on(self, version: int) -> bool:
-        """Whether the round that began with this version is not over yet."""
-        if self.sync:
-            return self.version == version
-        return self.arrivals < (self.round + 1) * self.arrivals_per_round
+    def _coming(self) -> Iterator[Job]:
+        """The next uploads: in virtual time, no more than the buffer takes, and none of the next reporting round."""
+        places = (self.round + 1) * self.arrivals_per_round - self.arrivals
+        places = min(places, self.rules.schedule.buffer - self.filled)
+        while places > 0 and self.clock.next_time() <= self.rules.virtual_seconds:
+            job = self.jobs[self.clock.next().job]
+            yield job
+            places -= job.count
 
-    def _prepare(self, event: Event) -> None:
-        """Trains whom the event needs trained. Nothing else takes long, and stopped here, nothing has happened yet."""
-        self.engine.steps.look()
-        match event.kind:
-            case Kind.UPLOAD | Kind.LOST:
-                self._learned(self.jobs[event.job])
-            case Kind.START:
-                for letter in self.mail.waiting(event.device):
-                    if isinstance(letter, Job):
-                        self._learned(letter)
-
-    def _handle(self, event: Event, tally: Tally) -> None:
-        match event.kind:
-            case Kind.START:
-                self._start(self.jobs[event.job])
-            case Kind.MAIL:
-                self.mail.deliver(event.job, event.device)
-            case Kind.UPLOAD:
-                self._arrive(self.jobs.end(event.job), tally)
-            case Kind.LOST:
-                self._go_on(self.jobs.end(event.job), tally)
-            case Kind.WAIT if event.job == self.version and self.arrived:
-                self._aggregate(tally, [] if self.rules.schedule.at_once else None)
-
-    def _next(self, freed: list[int], *more: int) -> list[int]:
-        """Who takes the freed places. All devices at work: the same ones; otherwise drawn from the idle, which in a
-        synchronous schedule are all. Whose upload waits in the buffer is idle only where nobody else is."""
-        if not self.sync and self.rules.schedule.concurrency == self.fed.clients:
-            return freed
-        waiting = {job.client for job in self.arrived}
-        busy = sorted(waiting.union(self.jobs.clients)) if waiting else self.jobs.clients
-        if self.rules.schedule.at_once and self.fed.clients - len(busy) < len(freed):
-            busy = self.jobs.clients
-        places = self.rules.schedule.buffer if self.sync else len(freed)
-        return self.devices.draw(self.version, IdleClients(self.fed.clients, busy), places, *more)
-
-    def _dispatch(self, drawn: Sequence[int], repeat: bool = False) -> None:
-        rows = self.draft(drawn, repeat)
-        self.dispatched(rows, repeat)
-        self._launch(rows)
-
-    def _launch(self, rows: Dispatch) -> None:
-        for job in rows.jobs():
-            job.id, self.next_job = self.next_job, self.next_job + 1
-            job.trainable = self.foreseeable
-            found = events(job, self.devices, self.traffic.message)
-            for event in found:
-                self.clock.push(event)
-            self.jobs.add(job)
-            self.mail.post(job, len(found) - 2)  # beside start and upload
-
-    def _start(self, job: Job) -> None:
-        """The download is complete and the inbox is read: from here on the job's inputs are fixed."""
-        self.traffic.down += job.bytes_down
-        for letter in self.mail.read(job.client):
-            gradient = self._gradient(letter)
-            if not gradient.isfinite().all():
-                continue  # its sender diverged
-            job.mail = gradient.clone() if job.mail is None else job.mail + gradient
-            job.senders += 1
-        if not job.trainable:
-            self.jobs.make_trainable(job)
-
-    def _gradient(self, letter: Letter) -> Tensor:
-        if not isinstance(letter, Job):
-            return letter
-        learned = self._learned(letter)
-        assert learned.gradient is not None, "a method with mail has to give Upload.gradient"
-        return learned.gradient[letter.row]
-
-    def _learned(self, job: Job) -> Learned:
-        """Trains the job if that has not happened yet, together with those that end next: in a synchronous schedule
-        with all that can be trained."""
-        if job.learned is None:
-            left = self.rules.rounds * self.arrivals_per_round - self.arrivals
-            most = self.training.jobs_per_call
-            most = most if self.sync else min(most, self.underway.together)
-            others = self.jobs.pop_trainable(None if self.sync else most, left, self.rules.virtual_seconds)
-            jobs = [job, *(other for other in others if other is not job)]
-            if self.sync:
-                jobs.sort(key=lambda job: job.client)  # a trace is summed in this order
-            while job.learned is None:
-                learned = self.learn(Dispatch.of(jobs[:most]))
-                for row, one in enumerate(jobs[:most]):
-                    one.learned, one.row = learned, row
-                jobs = jobs[most:]
-            for other in jobs:
-                self.jobs.make_trainable(other)
-        return job.learned
-
-    def _choose_layers(self, job: Job) -> None:
-        """Those of the present version, where a method goes by it."""
-        if self.algo.chooses_on_arrival:
-            layers = self.algo.sends(self.version, self.fed)
-            job.layers, job.bytes_up = layers.tolist(), self.traffic.upload_size(layers)
-
-    def _arrive(self, job: Job, tally: Tally) -> None:
-        self._choose_layers(job)
-        learned = self._learned(job)
-        if self.devices.population.loss and job.attempts == 1:  # Karn's rule: which attempt was answered is not known
-            self.trips.setdefault(job.client, RoundTrip()).observe(round_trip(job, self.devices))
-        if not self._receive(Dispatch.of([job]), learned, [job.row], tally):
-            return self._replace(job, tally)
-        self.arrived.append(job)
-        self.filled += job.count
-        wait = self.devices.population.max_wait
-        freed, at_once = [job.client] * job.count, self.rules.schedule.at_once
-        if self._complete():
-            return self._aggregate(tally, freed if at_once else None)
-        if at_once:
-            self._dispatch(self._next(freed, self.arrivals))
-        if wait is not None and len(self.arrived) == 1:
-            self.clock.push(Event(self.clock.now + wait, Kind.WAIT, job.client, self.version))
-
-    def _complete(self) -> bool:
-        """Whether the server has waited for all it waits for."""
-        return not self.jobs if self.sync else self.filled >= self.rules.schedule.buffer
-
-    def _go_on(self, job: Job, tally: Tally) -> None:
-        """No answer came: the device trains on from its own model, and what was lost is part of its next upload."""
-        self._choose_layers(job)
-        rows, learned = Dispatch.of([job]), self._learned(job)
-        self._account(rows, learned, [job.row], [0], "lost")
-        if not self._without_diverged(rows, learned, [job.row], [0]):
-            return self._replace(job, tally)
-        number = self.dispatches[job.client]
-        self.dispatches[job.client] += 1
-        (epochs,) = self.devices.grant(job.version, [job.client], [number], self.fed.epochs, sync=False)
-        again = Dispatch.of([job.go_on(number, epochs, self.clock.now)])
-        travel(again, self.devices, self._timeout, self.algo.retransmit)
-        self._launch(again)
-
-    def _replace(self, job: Job, tally: Tally) -> None:
-        """What it learned was dropped: another takes its place, in a synchronous round none."""
-        if not self.sync:
-            self._dispatch(self._next([job.client] * job.count, self.arrivals))
-        elif not self.jobs:
-            self._aggregate(tally)
-
-    def _aggregate(self, tally: Tally, freed: list[int] | None = None) -> None:
-        """`freed`: the places that are to be filled now; None: those of all that are aggregated."""
-        jobs = sorted(self.arrived, key=lambda job: job.client)
-        if jobs:  # all of a cohort may have been dropped
-            self.merge(Dispatch.of(jobs), Learned.uploads([(self._learned(job), job.row) for job in jobs]), tally)
-        self.arrived, self.filled = [], 0
-        contributors = [job.client for job in jobs for _ in range(job.count)]
-        repeat = self.next_version()
-        for unused in self.jobs.unused():
-            self.sent.pop(unused, None)
-        if repeat or freed is None:
-            self._dispatch(contributors if repeat else self._next(contributors), repeat)
-        elif freed:
-            self._dispatch(self._next(freed))
+    def _came(self, jobs: list[Job], tally: Tally) -> Dispatch | None:
+        """Their rows, if they are all in the buffer."""
+        if not jobs:
+            return None
+        self.traffic.down += self.bytes_down * self.clock.started(self.clock.now)
+        jobs.sort(key=attrgetter("client"))
+        for job in jobs:
+            self._choose_layers(job)
+        rows = Dispatch.of(jobs)
+        self._receive(rows, Outcomes.of([job.place for job in jobs]), tally)
+        self.arrived += jobs
+        self.filled += sum(rows.count)
+        return rows if len(rows) == len(self.arrived) else None
 
     def state_dict(self) -> dict[str, Any]:
         """As a checkpoint holds it: tensors, numbers, strings, dicts and lists only (weights_only)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from torch import Tensor
@@ -18,29 +19,32 @@ class Traffic:
     def __init__(self, algo: Checked, fed: Fed, shared: Tensor) -> None:
         self.up = self.down = self.peer = 0
         self.message = BYTES * fed.layout.size  # a gradient from device to device
-        self._fed, self._shared, self._extra_up = fed, shared, algo.extra_up(fed)
-        self._numbers: dict[tuple[bool, ...], int] = {}  # what `_sent` has found
+        self._extra_up = algo.extra_up(fed)
+        self._changes = type(algo.method).sends is not Algorithm.sends  # with the version
         self._kept = int((~shared).sum())  # numbers of w that never travel
         # a method that leaves layers out also gets its papers' figure: what one device would have sent that took part
         # in every aggregation (bench.metrics.upload_cost)
-        partial = type(algo.method).sends is not Algorithm.sends and bool(fed.layout.deep.any())
+        partial = self._changes and bool(fed.layout.deep.any())
         self.every_round: int | None = 0 if partial and not bool(fed.layout.deep.all()) else None
 
-    def upload_size(self, layers: Tensor) -> int:
-        """The layers that are sent, and what the method sends beside them."""
-        return BYTES * (self._sent(layers) + self._extra_up)
+        @lru_cache(maxsize=2)
+        def sends(version: int) -> tuple[list[bool], int]:
+            """Layers, and how many of their numbers travel."""
+            layers = algo.sends(version, fed)
+            return layers.tolist(), int((fed.layout.expand(layers) & shared).sum())
 
-    def aggregated(self, layers: Tensor) -> None:
-        """The server made a version out of another, with which devices send these layers."""
+        self._sends = sends
+
+    def upload(self, version: int) -> tuple[list[bool], int]:
+        """The layers that devices which downloaded this version send, and the bytes of these and what the method sends
+        beside them."""
+        layers, numbers = self._sends(version if self._changes else 0)
+        return layers, BYTES * (numbers + self._extra_up)
+
+    def aggregated(self, version: int) -> None:
+        """The server made a version out of this one."""
         if self.every_round is not None:
-            self.every_round += BYTES * self._sent(layers)
-
-    def _sent(self, layers: Tensor) -> int:
-        """Numbers in these layers that travel."""
-        key = tuple(layers.tolist())
-        if key not in self._numbers:
-            self._numbers[key] = int((self._fed.layout.expand(layers) & self._shared).sum())
-        return self._numbers[key]
+            self.every_round += BYTES * self._sends(version)[1]
 
     def row(self) -> dict[str, float]:
         """The columns of metrics.csv."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,7 +14,7 @@ from algorithms.views import Trace
 from bench.engine.pool import Trains
 from bench.engine.trace import TraceSums
 from bench.simulation.dispatch import Dispatch
-from bench.simulation.learned import Learned
+from bench.simulation.learned import Learned, Uploads, column
 from bench.simulation.memory import Memory
 from bench.simulation.schedule import Rules
 
@@ -30,7 +29,7 @@ class Learner(Protocol):
     last_trace: Trace | None
 
     def learn(self, rows: Dispatch, sent: Sent, memory: Memory) -> Learned: ...
-    def merge(self, server: State, version: int, rows: Dispatch, learned: Learned, sent: Sent) -> State: ...
+    def merge(self, server: State, version: int, rows: Dispatch, learned: Uploads, sent: Sent) -> State: ...
 
 
 class Training:
@@ -38,6 +37,7 @@ class Training:
         self.algo, self.fed, self.engine, self.rules = algo, fed, engine, rules
         self.jobs_per_call = rules.jobs_per_call(w0.numel(), engine.parallel_parts)
         self.personal = engine.layout.part(algo.personal)  # [P]: the part of w that stays on the device
+        self._shared = ~self.personal if bool(self.personal.any()) else None
         # aggregation=cached: the devices' last models, and the versions from which their staleness counts
         self.cache = Memory({"w": w0, "version": w0.new_zeros(())}, fed.clients)
         self.last_trace: Trace | None = None
@@ -67,12 +67,12 @@ class Training:
             effective_steps=trained.effective_steps,
             lr_sum=trained.lr_sum,
             loss=trained.loss,
-            evaluations=_column(evaluations, trained.loss),
+            evaluations=column(evaluations, trained.loss, torch.long),
         )
 
-    def merge(self, server: State, version: int, rows: Dispatch, learned: Learned, sent: Sent) -> State:
+    def merge(self, server: State, version: int, rows: Dispatch, learned: Uploads, sent: Sent) -> State:
         """The server's next state."""
-        found = updates(server["w"], version, rows, learned, self.fed, sent, ~self.personal, self.rules.weighting)
+        found = updates(server["w"], version, rows, learned, self.fed, sent, self._shared, self.rules.weighting)
         if self._sums is not None:
             self.last_trace, self._sums = self._sums.means(), None
             found = replace(found, trace=self.last_trace)
@@ -98,15 +98,15 @@ def inputs(rows: Dispatch, algo: Algorithm, fed: Fed, sent: Sent, memory: Memory
         nothing = torch.zeros_like(received[0])
         mail = torch.stack([nothing if read is None else read for read in rows.mail])
         senders = received.new_tensor(rows.senders)
-    client = _column(rows.client, received)
+    client = column(rows.client, received, torch.long)
     return Jobs(
         client=client,
-        version=_column(rows.version, received),
+        version=column(rows.version, received, torch.long),
         start=start,
         received=received,
         samples=fed.samples[client],
-        epochs=_column(rows.epochs, received),
-        steps_per_epoch=_column(rows.steps_per_epoch, received),
+        epochs=column(rows.epochs, received, torch.long),
+        steps_per_epoch=column(rows.steps_per_epoch, received, torch.long),
         server=server,
         memory=remembered,
         mail=mail,
@@ -115,24 +115,31 @@ def inputs(rows: Dispatch, algo: Algorithm, fed: Fed, sent: Sent, memory: Memory
 
 
 def updates(
-    w: Tensor, version: int, rows: Dispatch, learned: Learned, fed: Fed, sent: Sent, shared: Tensor, weighting: str
+    w: Tensor,
+    version: int,
+    rows: Dispatch,
+    learned: Uploads,
+    fed: Fed,
+    sent: Sent,
+    shared: Tensor | None,
+    weighting: str,
 ) -> Updates:
-    """What the server aggregates into w, rows in client order; what was not sent, or never is (`shared` [P] is false),
-    is as if unchanged."""
-    client = _column(rows.client, w)
-    count, downloaded = _column(rows.count, w, w.dtype), _column(rows.version, w)
+    """What the server aggregates into w, rows in client order; what was not sent, or never is (`shared` [P] is false;
+    None: all is), is as if unchanged."""
+    client, count = column(rows.client, w, torch.long), column(rows.count, w)
     samples, received = fed.samples[client], _broadcast(rows, sent, "w")
     layers, delta, base = _layers(rows, w), learned.delta, received
-    if not (layers.all() and shared.all()):
-        there = fed.layout.expand(layers) & shared
+    if shared is not None or not rows.whole:
+        there = fed.layout.expand(layers)
+        there = there if shared is None else there & shared
         delta, base = torch.where(there, delta, torch.zeros_like(delta)), torch.where(there, received, w)
     return Updates(
         client=client,
-        version=downloaded.to(w.dtype),
-        staleness=(version - downloaded).to(w.dtype),
+        version=column(rows.version, w),
+        staleness=column([version - downloaded for downloaded in rows.version], w),
         samples=samples,
         count=count,
-        epochs=_column(rows.epochs, w, w.dtype),
+        epochs=column(rows.epochs, w),
         steps=learned.steps,
         effective_steps=learned.effective_steps,
         lr_sum=learned.lr_sum,
@@ -144,13 +151,6 @@ def updates(
         weight=_weights(count, samples, weighting),
         extra=learned.extra,
     )
-
-
-def _column(values: list[int], like: Tensor, dtype: torch.dtype = torch.long) -> Tensor:
-    """[K], through numpy, which takes a third of the time, and where all are the same in no time."""
-    if values.count(values[0]) == len(values):
-        return like.new_full((len(values),), values[0], dtype=dtype)
-    return torch.from_numpy(np.array(values, dtype=np.int64)).to(like.device, dtype)
 
 
 def _broadcast(rows: Dispatch, sent: Sent, name: str) -> Tensor:

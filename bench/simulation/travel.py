@@ -26,14 +26,11 @@ def travel(rows: Dispatch, devices: Devices, timeout: Callable[[int], float], re
         rows.arrival[k] = rows.finish[k] + (wait if rows.lost[k] else wait * (rows.attempts[k] - 1) + sending[k])
 
 
-def events(job: Job, devices: Devices, message: int) -> list[Event]:
-    """The start, the end, and every arrival of its gradient, which has so many bytes, at another device."""
+def mail(job: Job, devices: Devices, message: int) -> list[Event]:
+    """Every arrival of its gradient, which has so many bytes, at another device."""
     reached = [to for to in job.recipients if not devices.lost(job.client, job.number, "mail", to)]
-    return [
-        Event(job.begins, Kind.START, job.client, job.id),
-        Event(job.arrival, Kind.LOST if job.lost else Kind.UPLOAD, job.client, job.id),
-        *(Event(job.finish + devices.peer_seconds(job.client, to, message), Kind.MAIL, to, job.id) for to in reached),
-    ]
+    seconds = [devices.peer_seconds(job.client, to, message) for to in reached]
+    return [Event(job.finish + time, Kind.MAIL, to, job.id) for to, time in zip(reached, seconds, strict=True)]
 
 
 def round_trip(job: Job, devices: Devices) -> float:

@@ -89,3 +89,17 @@ def test_links_take_size_over_bandwidth_and_none_is_instant():
     assert devices.upload_seconds(0, 1_000_000) == 0.5
     assert devices.download_seconds(1, 1_000_000) == 0.25
     assert Devices(2, 0).upload_seconds(0, 10**9) == 0
+
+
+def test_starts_that_are_only_counted_are_those_before_a_time_and_survive_a_round_trip():
+    clock = Clock(counts_starts=True)
+    times = [3.0, 1.0, 2.0, 2.0, 2.5]
+    for device, time in enumerate(times):
+        clock.push(Event(time, Kind.START, device, device))
+    clock.push(Event(1.5, Kind.UPLOAD, 7, 9))
+    assert clock.started(2.0) == 1 and clock.next_time() == 1.5
+    other = Clock(counts_starts=True)
+    other.load_state_dict(clock.state_dict())
+    for one in (clock, other):
+        assert one.pop() == Event(1.5, Kind.UPLOAD, 7, 9) and one.next_time() == math.inf
+        assert [one.started(2.0, inclusive=True), one.started(9.0), one.started(9.0)] == [2, 2, 0]

@@ -52,7 +52,7 @@ def test_the_next_to_train_are_those_that_a_search_through_all_finds(seed):
             ended = rng.choice(there)
             assert fleet.end(ended.id) is ended
             there.remove(ended)
-        assert fleet.clients == sorted(one.client for one in there)
+        assert list(fleet.clients) == sorted(one.client for one in there)
         assert fleet.places == sum(one.count for one in there)
         assert dict(fleet) == {one.id: one for one in there}
         if waiting := [one for one in there if one.trainable and one.learned is None]:

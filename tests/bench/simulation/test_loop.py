@@ -236,14 +236,14 @@ def test_sampling_with_replacement_keeps_all_places_taken():
     from bench.simulation.loop import FederatedLoop
 
     seen = []
-    after = FederatedLoop._arrive
+    after = FederatedLoop._came
 
-    def watch(self, job, tally):
-        after(self, job, tally)
+    def watch(self, jobs, tally):
+        after(self, jobs, tally)
         seen.append(sum(j.count for j in (*self.jobs.values(), *self.arrived)))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FederatedLoop, "_arrive", watch)
+        patch.setattr(FederatedLoop, "_came", watch)
         run("fedavg", concurrency=4, buffer=2, sampling="with_replacement", rounds=30)
     assert set(seen) == {4}
 
