@@ -47,7 +47,7 @@ def same(*overrides):
 
 def methods():
     for name, algo in sorted(classes("algo").items()):
-        if algo.mail is None and "trace" not in algo().requires:
+        if algo.mail is None and not algo.pooled and "trace" not in algo().requires:
             yield name
 
 
