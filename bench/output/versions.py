@@ -16,8 +16,8 @@ from bench.errors import UserError
 
 # 3: digests (bench/output/digests.py) and fingerprints of data and own code; 4: readings; 5: local optimisers;
 # 6: checkpoints within a round
-# 7: when places are filled, decay of the rate, clipping
-FORMAT = 7
+# 7: when places are filled; 8: decay of the rate, clipping, checkpoints of buffers that are taken as a whole
+FORMAT = 8
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ CONFIG: Changes = (
     ),
     Added(5, "optimizer.name", "sgd"),
     Added(7, "refill", None),
-    Added(7, "lr_decay", 1.0),
-    Added(7, "clip_norm", None),
+    Added(8, "lr_decay", 1.0),
+    Added(8, "clip_norm", None),
 )
 RESULT: Changes = (Renamed(2, "engine", "cohort", "vmap"),)
 

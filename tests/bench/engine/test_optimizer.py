@@ -203,9 +203,10 @@ def test_engines_agree_on_a_rate_that_decays(words):
 def test_every_method_that_takes_other_steps_takes_all_of_them(name):
     words = [*SMALL, f"algo={name}", "rounds=1", "optimizer=adamw", "weight_decay=0.1", "clip_norm=0.5", "lr_decay=0.9"]
     loop = build(compose.config([*words, "lr=0.01", "engine.workers=1", "protocol=none"])).loop
-    before = loop.server["w"].clone()
+    before = loop.deployed().clone()
     loop.advance()
-    assert loop.server["w"].isfinite().all() and not loop.server["w"].equal(before)
+    after = loop.deployed()
+    assert after.isfinite().all() and not after.equal(before)
 
 
 def test_sgd_is_what_older_versions_had_without_saying_so():
