@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from itertools import product
 
-from sweeps.plan import PlannedRun, Sweep, cells
+from sweeps.plan import PlannedRun, Sweep, cells, merged
 from sweeps.readings import CHOOSING, Open, Reading, asked_one_by_one, each
 from sweeps.scaled import Scaled, calibrated
 
@@ -54,7 +55,9 @@ def server(about: str, *methods: str, dated: bool) -> Open:
             )
             for schedule, (how, date) in product(WAITS, ways)
         ),
-        chosen="asynchronous, those who arrived",
+        chosen="synchronous, those who arrived",
+        sweep="fed2a/readings",
+        scale="cpu",
     )
 
 
@@ -71,6 +74,8 @@ BASELINE_SERVER = Open(
         for aggregation, (name, source) in AVERAGES.items()
     ),
     chosen="those who arrived",
+    sweep="fed2a/readings",
+    scale="cpu",
 )
 UPLOADS = Open(
     about="PLU: which round a device counts by, and what becomes of the deep layers that it did not upload",
@@ -131,6 +136,8 @@ MIXING = Open(
         Reading("alpha = 1", "algo.alpha=1", 'l. 302: "a mixed hyperparameter alpha", no value.', f"As in {SCRIPTS}."),
     ),
     chosen="alpha = 0.6",
+    sweep="fed2a/readings",
+    scale="cpu",
 )
 OPEN = (SERVER, DATED_SERVER, BASELINE_SERVER, UPLOADS, EPOCHS, COHORT, BUFFER, MIXING)
 
@@ -189,12 +196,24 @@ distances = Sweep(
 
 KINDS = {*BASELINES, f"plu({R},{P},8)", "tvw-inv", "rce", "fed2a"}  # one of each
 PRINTED = tuple(run for run in table4.runs if run.setting == PAPER and run.method in KINDS)
+APART = tuple(  # where nobody waits, a device has several rounds at a time
+    replace(run, overrides=merged(run.overrides, *server.readings[0].words))
+    for server in (SERVER, DATED_SERVER)
+    for run in PRINTED
+    if server.covers(run.method, run.dataset)
+)
 readings = Sweep(
     name="fed2a/readings",
     source="What the paper leaves open of a method, one question at a time, on calibration seeds: whom the server waits"
-    " for and what it averages, PLU's rounds, t_k, FedAsync's alpha; the baselines and one strategy of each kind",
+    " for and what it averages, PLU's rounds (with a server that waits and with one that does not), t_k, FedAsync's "
+    "alpha; the baselines and one strategy of each kind",
     covers=("Table 4",),
-    runs=asked_one_by_one(PRINTED, SERVER, DATED_SERVER, BASELINE_SERVER, UPLOADS, MIXING),
+    runs=tuple(
+        dict.fromkeys(
+            asked_one_by_one(PRINTED, SERVER, DATED_SERVER, BASELINE_SERVER, UPLOADS, MIXING)
+            + asked_one_by_one(APART, UPLOADS)
+        )
+    ),
     seeds=CHOOSING,
 )
 calibration = Sweep(

@@ -254,6 +254,7 @@ def small(lr: float, normalise: bool = True, momentum: float = 0) -> str:
 SCALED = (
     Scaled(
         dataset="cifar10",
+        target=0.6,
         points={
             "rate 0.003": small(0.003),  # Table 3's
             "rate 0.01": small(0.01),

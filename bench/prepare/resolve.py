@@ -30,6 +30,7 @@ def resolve(cfg: Mapping[str, Any], given: Set[str]) -> dict[str, Any]:
     if scale == "auto":
         scale = "cpu" if heavy and not _uses_gpu(cfg["engine"]["device"]) else "paper"
     layers = [registry.classes("dataset")[dataset].defaults, protocol.get("datasets", {}).get(dataset, {})]  # type: ignore[attr-defined]
+    layers.append(protocol.get("keys", {}).get(algo, {}))
     if scale in ("cpu", "smoke"):
         layers.append(heavy)
 
