@@ -31,7 +31,8 @@ def replan(folder: Path = results.FOLDER, drop: bool = False) -> tuple[list[Comm
             if drop:
                 results.remove(result, folder)
             continue
-        exact = [one.overrides for one in plan if _is_run_by(result, configs[at_scale(one.overrides, "paper")])]
+        words = [at_scale(one.overrides, str(result.config["scale"])) for one in plan]
+        exact = [overrides for overrides in words if _is_run_by(result, configs[overrides])]
         today = replace(result, plan=plan, command=_command(result, exact))
         if today != result:
             changed.append(today)

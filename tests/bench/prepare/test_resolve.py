@@ -147,17 +147,29 @@ def test_protocols_set_only_what_exists(name: str) -> None:
     content = resolve.options("protocol")[name]
     assert content["name"] == name
     about = {"name", "paper", "title", "venue", "methods", "own", "home", "common"}
-    assert set(content) <= about | {"datasets", "algo", "heavy"}
+    assert set(content) <= about | {"datasets", "algo", "keys", "heavy"}
     known = {f.name for f in fields(Keys)} | {"partition", "model", "devices", "dataset", "algo"}
     algos = dict(content.get("algo", {}))
     for dataset, values in [*content.get("datasets", {}).items(), *content.get("heavy", {}).items()]:
         assert set(values) <= known
         assert set(values.get("dataset", {})) <= set(registry.defaults(registry.classes("dataset")[dataset]))
         algos |= values.get("algo", {})
+    for algo, values in content.get("keys", {}).items():
+        assert algo in registry.classes("algo") and set(values) <= {f.name for f in fields(Keys)}
     for algo, values in algos.items():
         assert set(values) <= set(registry.defaults(registry.classes("algo")[algo]))
     assert set(content.get("home", ())) <= set(content.get("datasets", {}))
     assert set(content.get("methods", ())) <= set(registry.classes("algo"))
+
+
+def test_a_protocol_may_set_keys_of_a_run_for_one_method() -> None:
+    def schedule(*words: str) -> str | None:
+        found: str | None = compose.config(["dataset=gtsrb", "protocol=fed2a", *words])["schedule"]
+        return found
+
+    assert (schedule("algo=fed2a"), schedule("algo=fedasync")) == ("sync", None)
+    assert (schedule("algo=fed2a", "schedule=null"), schedule("algo=fed2a", "scale=paper")) == (None, "sync")
+    assert compose.config(["algo=fed2a", "dataset=digits"])["schedule"] is None
 
 
 @pytest.mark.parametrize("cls", registry.classes("dataset").values())
