@@ -64,7 +64,7 @@ def test_they_are_the_same_uploads(setting):
 
 def test_layers_that_are_chosen_on_arrival_are_the_same():
     images = ("dataset=fmnist", "dataset.source=synthetic", "dataset.samples=80", "partition=iid", "model.width=0.1")
-    chosen = (*images, "algo=fed2a", "algo.plu=upload", "algo.P=4", "algo.D=1", "algo.rce=false")
+    chosen = (*images, "algo=fed2a", "schedule=null", "algo.plu=upload", "algo.P=4", "algo.D=1", "algo.rce=false")
     assert loop(*chosen).algo.chooses_on_arrival
     found = same(*chosen, "buffer=2", "arrivals_per_round=3")
     assert len({found.traffic.upload(version)[1] for version in range(8)}) == 2

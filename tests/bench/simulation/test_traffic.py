@@ -20,7 +20,9 @@ def rows(*keys):
 
 def test_the_papers_upload_figure_stands_beside_the_true_bytes():
     images = ["dataset=fmnist", "dataset.source=synthetic", "dataset.samples=60", "partition=iid", "model.width=0.1"]
-    found, layout = rows(*images, "algo=fed2a", "algo.P=4", "algo.D=1", "algo.rce=false", "arrivals_per_round=2")
+    found, layout = rows(
+        *images, "algo=fed2a", "schedule=null", "algo.P=4", "algo.D=1", "algo.rce=false", "arrivals_per_round=2"
+    )
     deep = int(layout.sizes[layout.deep].sum())
     shallow = layout.size - deep
     assert deep > 0 and shallow > 0
