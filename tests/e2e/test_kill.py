@@ -79,7 +79,10 @@ def kill_and_resume(setting, whole, out):
     return state
 
 
-@pytest.mark.parametrize("setting", ["synchronous", "asynchronous", "mail", "buffered"])
+@pytest.mark.parametrize(
+    "setting",
+    ["synchronous", "mail", *(pytest.param(name, marks=pytest.mark.slow) for name in ("asynchronous", "buffered"))],
+)
 def test_a_killed_run_resumes_to_the_same_end(setting, whole, tmp_path):
     state = kill_and_resume(setting, whole, tmp_path / "runs")
     if setting == "mail":  # in its first 12 rounds nobody asks for a gradient

@@ -188,7 +188,7 @@ def test_without_scripts_the_details_can_still_be_read(browser, site):
     context.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["dark", pytest.param("light", marks=pytest.mark.slow)])
 def test_text_in_cells_has_contrast_in_light_and_dark(browser, site, scheme):
     """WCAG's 4.5 : 1, of the computed colours of badges and cells."""
     context = browser.new_context(color_scheme=scheme)

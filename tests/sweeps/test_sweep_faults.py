@@ -183,7 +183,10 @@ def test_a_record_that_the_database_names_is_resumed_only_if_it_is_ours(where, s
     assert [path.name for path in folder.iterdir()] == ["config.yaml"]
 
 
-@pytest.mark.parametrize(("jump", "alive", "after"), [(-3600, True, None), (-3600, False, 1.6), (3600, False, 4.0)])
+@pytest.mark.parametrize(
+    ("jump", "alive", "after"),
+    [(-3600, True, None), (3600, False, 4.0), pytest.param(-3600, False, 1.6, marks=pytest.mark.slow)],
+)
 def test_a_clock_that_jumps_fails_no_trial_that_is_alive_and_hides_none_that_is_dead(jump, alive, after, database):
     """Heartbeats an hour old, or an hour ahead, as the database's clock sees them."""
     storage = TrialWorker(Options(NAME, ("seed=0",), database, "runs", 4)).queue.storage
