@@ -119,12 +119,10 @@ def at_work(about: str, words: str, *methods: str) -> Open:
     )
 
 
-COHORT = at_work("how many take part in a synchronous round", "cohort={k}", "fedavg", "fedprox")
-BUFFER = at_work(
-    "how many arrivals are a round",
-    "cohort={k} arrivals_per_round={k}",
-    *("fedasync", "fed2a", "rce", "plu(*", "tvw-*"),
+COHORT = at_work(  # with a server that waits for them
+    "how many take part in a round", "cohort={k}", *("fedavg", "fedprox", "fed2a", "rce", "plu(*", "tvw-*")
 )
+BUFFER = at_work("how many arrivals are a round", "cohort={k} arrivals_per_round={k}", "fedasync")
 MIXING = Open(
     about="FedAsync's alpha",
     methods=("fedasync",),
