@@ -16,6 +16,7 @@ from torch import Tensor
 from algorithms.views import Clients, Layout, Trace
 
 State = dict[str, Tensor]
+REFILL = ("aggregation", "at_once")  # when the place that an upload leaves is filled
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Schedule:
 
     concurrency: int
     buffer: int
-    refill: str = "aggregation"  # | at_once
+    refill: str = "aggregation"  # of REFILL
 
     @property
     def sync(self) -> bool:

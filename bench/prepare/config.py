@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, fields, make_dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
+from algorithms.base import REFILL
 from bench.keys import COUNT, key
 from bench.simulation.devices import Population
 
@@ -54,9 +55,7 @@ class Keys:
     schedule: str | None = key("null is the algorithm's own", None, choices=("sync", "async"))
     concurrency: int | None = key("places for devices at work; null: the schedule's", None, **COUNT)
     buffer: int | None = key("uploads per aggregation; null: the schedule's", None, **COUNT)
-    refill: str | None = key(
-        "when a place that an upload left is filled; null: the schedule's", None, choices=("aggregation", "at_once")
-    )
+    refill: str | None = key("when a place that an upload left is filled; null: the schedule's", None, choices=REFILL)
     arrivals_per_round: int | None = key(
         "uploads in a reporting round; null: the algorithm's schedule decides", None, **COUNT
     )

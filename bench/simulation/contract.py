@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from algorithms.base import Algorithm, Fed, Jobs, LocalRule, Schedule, State, Trained, Updates, Upload
+from algorithms.base import REFILL, Algorithm, Fed, Jobs, LocalRule, Schedule, State, Trained, Updates, Upload
 from algorithms.views import Clients
 from bench import own_code
 from bench.errors import UserError, unknown
@@ -21,7 +21,6 @@ from bench.simulation.returned import Returned, described
 REPEATS = 10_000  # of one round, after which it will not end
 MODERATE = 1e18  # numbers whose squares float32 can hold
 PARTS = ("none", "body", "head", "all")
-REFILL = ("aggregation", "at_once")
 FILLED = {f.name for f in fields(Trained) if f.default is None} | {"trace", "step_means"}  # what a method may require
 # of metrics.csv, which are the loop's, the evaluation's and the record's
 COLUMNS = {

@@ -9,6 +9,7 @@ import pytest
 from bench.errors import UserError
 from bench.prepare import compose
 from bench.prepare.assemble import build
+from bench.simulation.devices import Devices
 
 SMALL = ["dataset=digits", "protocol=none", "clients=12", "rounds=6", "batch_size=40", "test_samples=64"]
 
@@ -41,6 +42,19 @@ def test_a_place_that_waits_for_the_aggregation_stands_empty():
     ends = sorted(end for *_, end in found if end < float("inf"))
     counts = Counter(sum(begin <= moment < end for *_, begin, end in found) for moment in ends)
     assert counts.keys() == {2, 3, 4}
+
+
+@pytest.mark.parametrize("words", [[], ["sampling=with_replacement"]])
+def test_every_place_is_drawn_from_a_stream_of_its_own(monkeypatch, words):
+    asked, draw = [], Devices.draw
+
+    def watched(self, version, idle, places, *more):
+        asked.append((version, *more))
+        return draw(self, version, idle, places, *more)
+
+    monkeypatch.setattr(Devices, "draw", watched)
+    jobs("algo=fedavg", "concurrency=4", "buffer=3", "refill=at_once", *words)
+    assert len(asked) > 12 and len({*asked}) == len(asked)
 
 
 def test_who_waits_in_the_buffer_is_drawn_only_where_nobody_else_is_idle():
