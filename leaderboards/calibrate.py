@@ -87,7 +87,7 @@ def taken(one: Scaled, found: Mapping[str, Tried | None]) -> str | None:
     if len(found) < len(one.points):
         return None
     ended = {name: point for name, point in found.items() if point is not None}
-    able = {name: point for name, point in ended.items() if one.tenfold is None or one.tenfold.get(name) in ended}
+    able = {name: point for name, point in ended.items() if not one.tenfold or one.at_tenfold(name) in ended}
     good = {name: point for name, point in able.items() if point.last >= ENOUGH * (one.printed or 0)} or able
     return max(_near(one, good), key=lambda name: good[name].last, default=None)
 

@@ -7,7 +7,7 @@ from itertools import product
 
 from sweeps.plan import PlannedRun, Sweep, cells, same
 from sweeps.readings import CHOOSING, Open, Reading, asked_one_by_one
-from sweeps.scaled import Scaled, calibrated
+from sweeps.scaled import Scaled, calibrated, rates
 
 DATASETS = {"cifar10": "dataset=cifar10", "emnist_byclass": "dataset=emnist", "image100": "dataset=image100"}
 CIFAR = {"cifar10": DATASETS["cifar10"]}
@@ -251,6 +251,7 @@ def small(lr: float, normalise: bool = True, momentum: float = 0) -> str:
     return " ".join(["dataset.resize=16 rounds=300 eval_every=5", *(f"{key}={value}" for key, value in own.items())])
 
 
+NARROW = "dataset.resize=16 model.width=0.125 model.dropout=0 local_unit=epoch epochs=1 rounds=100 eval_every=5"
 SCALED = (
     Scaled(
         dataset="cifar10",
@@ -269,19 +270,21 @@ SCALED = (
             "rate 0.03, momentum": small(0.03, momentum=0.9),
             "rate 0.3, not normalised": small(0.3, normalise=False),
         },
-        tenfold={
-            "rate 0.003": "rate 0.03",
-            "rate 0.01": "rate 0.1",
-            "rate 0.03": "rate 0.3",
-            "rate 0.1": "rate 1",
-            "rate 0.003, momentum": "rate 0.03, momentum",
-            "rate 0.03, not normalised": "rate 0.3, not normalised",
-        },
+        tenfold=True,
         chosen="rate 0.03",
+    ),
+    Scaled(
+        dataset="emnist",
+        target=0.8,
+        points=rates(NARROW, (0.01, 0.03, 0.1, 0.3, 1), momentum=(0.003, 0.01, 0.03, 0.1)),
+        tenfold=True,
     ),
 )
 scale, target = calibrated(
-    "fedlc", SCALED, "16 pixels; the rate, normalisation and momentum, of which the paper gives the first"
+    "fedlc",
+    SCALED,
+    "16 pixels; AlexNet with an eighth of its channels and no dropout; the rate, normalisation and momentum, of which "
+    "the paper gives the first",
 )
 
 SWEEPS = (degrees, levels, devices, traffic, loss, budgets, equal_rate, readings, scale, target)

@@ -6,7 +6,7 @@ from functools import partial
 
 from sweeps.plan import Sweep, cells, grid, same
 from sweeps.readings import CHOOSING, Open, Reading, asked_one_by_one, each
-from sweeps.scaled import Scaled, calibrated
+from sweeps.scaled import Scaled, calibrated, rates
 
 IMAGES = ("fmnist", "cifar10", "cifar100")
 CIFAR = ("cifar10", "cifar100")
@@ -255,8 +255,7 @@ calibration = Rounds(
 
 def small(rounds: int) -> dict[str, str]:
     size = f"dataset.resize=16 model.width=0.5 rounds={rounds} eval_every=10"
-    points = {f"rate {lr}": f"{size} lr={lr} momentum=0" for lr in (0.01, 0.03, 0.1, 0.3)}
-    return points | {f"rate {lr}, momentum": f"{size} lr={lr} momentum=0.9" for lr in (0.01, 0.03)}
+    return rates(size, (0.01, 0.03, 0.1, 0.3), momentum=(0.01, 0.03))
 
 
 SCALED = (

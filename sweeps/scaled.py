@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from sweeps.plan import PlannedRun, Sweep, cells, merged
+from sweeps.plan import PlannedRun, Sweep, cells, merged, pairs
 from sweeps.readings import CALIBRATION, CHOOSING, declared
 
 HELD_OUT, TEST = "held-out", "test"
@@ -23,7 +23,7 @@ class Scaled:
     share: float = 0.75  # of its rounds, at which the paper's FedAvg reaches its target; ours where it prints none
     target: float | None = None  # the paper's
     printed: float | None = None  # its last accuracy
-    tenfold: Mapping[str, str] | None = None  # point -> the one at ten times its rate, which a method may step with
+    tenfold: bool = False  # a method may step with ten times the rate
     chosen: str | None = None  # None: nothing has been run to decide it
 
     @property
@@ -37,6 +37,12 @@ class Scaled:
         assert self.chosen is not None
         return self.points[self.chosen]
 
+    def at_tenfold(self, name: str) -> str | None:
+        """The point at ten times the rate of another one."""
+        given = pairs(self.points[name].split())
+        wanted = given | {"lr": f"{10 * float(given['lr']):g}"}
+        return next((other for other, words in self.points.items() if pairs(words.split()) == wanted), None)
+
     def runs(self, paper: str, images: str) -> tuple[PlannedRun, ...]:
         more = " ".join([f"target={self.target}"] * (self.target is not None) + [IMAGES[images]])
         settings = {self.setting(name, images): f"{words} {more}" for name, words in self.points.items()}
@@ -45,6 +51,13 @@ class Scaled:
 
     def setting(self, name: str, images: str) -> str:
         return f"scale=cpu;{name};{images} images"
+
+
+def rates(size: str, plain: Sequence[float], momentum: Sequence[float] = ()) -> dict[str, str]:
+    """Points of one size that differ in the rate, without and with momentum."""
+    return {f"rate {lr}": f"{size} lr={lr} momentum=0" for lr in plain} | {
+        f"rate {lr}, momentum": f"{size} lr={lr} momentum=0.9" for lr in momentum
+    }
 
 
 def calibrated(paper: str, found: Sequence[Scaled], about: str) -> tuple[Sweep, Sweep]:

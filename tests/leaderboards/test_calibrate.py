@@ -41,11 +41,20 @@ def test_where_no_shape_is_printed_the_highest_wins() -> None:
 
 
 def test_a_point_whose_tenfold_rate_diverges_or_was_not_run_is_left_out() -> None:
-    one = replace(ONE, tenfold={"a": "b", "b": "c"})
+    one = replace(
+        ONE, tenfold=True, points={"a": "lr=0.03 momentum=0", "b": "lr=0.3 momentum=0", "c": "lr=3 momentum=0"}
+    )
     points = {"a": at(0.70, 0.98), "b": at(0.75, 0.98), "c": None}
     assert taken(one, points) == "a"
     assert taken(one, points | {"b": None}) is None
     assert taken(one, points | {"c": at(0.40, 0.98)}) == "b"
+
+
+def test_ten_times_the_rate_is_a_point_that_differs_in_nothing_else() -> None:
+    found = {one.dataset: {name: one.at_tenfold(name) for name in one.points} for one in scaled("fedlc")}
+    assert found["cifar10"]["rate 0.03"] == "rate 0.3"
+    assert found["cifar10"]["rate 0.1, not normalised"] is None
+    assert found["emnist"]["rate 0.01, momentum"] == "rate 0.1, momentum"
 
 
 def test_nothing_is_taken_before_every_point_was_run() -> None:
