@@ -20,7 +20,7 @@ from leaderboards.verdict import comparable
 from sweeps.readings import CHOOSING, Open, questions
 
 FAR = 5.0  # margins: further is not worse, or one lost cell would decide alone
-
+POINT = 0.01  # of accuracy: less is no difference
 
 Distances = dict[str, dict[str, float]]  # reading -> claim -> margins
 
@@ -83,6 +83,11 @@ def _mean(claim: Claim, view: View, metric: str, scale: str) -> float | None:
     return math.fsum(found.values.values()) / len(found.values)
 
 
+def _end(claim: Claim, view: View) -> float | None:
+    point = view.point(cell_of(claim), claim.where, claim.metric)
+    return None if point is None else point.each(lambda one: one.run.ends_at).mean
+
+
 def _margins(claim: Claim, claimed: float | None, *means: float) -> float:
     """A target that is missed is far from any number."""
     if claimed is None:
@@ -91,14 +96,17 @@ def _margins(claim: Claim, claimed: float | None, *means: float) -> float:
 
 
 def scores(found: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """The mean distance of each reading; NaN: no claim was run for all of them."""
+    """The mean of each reading; NaN: no claim was run for all of them."""
     return {name: math.fsum(d.values()) / len(d) if d else math.nan for name, d in found.items()}
 
 
-def nearest(by_reading: Mapping[str, float]) -> str | None:
-    """Of equal ones the first that is declared; None: nothing decides."""
-    known = [name for name, score in by_reading.items() if not math.isnan(score)]
-    return min(known, key=by_reading.__getitem__, default=None)
+def nearest(found: Score) -> str | None:
+    """Of equal ones the first that is declared, of those that end as high as any; None: nothing decides."""
+    known = [name for name, off in found.by_reading.items() if not math.isnan(off)]
+    least = min((found.by_reading[name] for name in known), default=FAR)
+    equal = [name for name in known if math.isclose(found.by_reading[name], least)]
+    highest = max((found.ends_at[name] for name in equal), default=0.0)
+    return next((name for name in equal if found.ends_at[name] >= highest - POINT), None)
 
 
 def check() -> None:
@@ -107,7 +115,7 @@ def check() -> None:
     for paper in papers():
         for question in questions(paper):
             found = score(question, paper, shelf)
-            best = nearest(found.by_reading)
+            best = nearest(found)
             if best is None and question.sweep is not None:
                 raise LedgerError(
                     f"{question.sweep} is said to decide {question.about}, and its runs are not committed."
@@ -125,6 +133,7 @@ class Score:
     """How far each reading is off in the mean, of how many claims, by runs of which scale."""
 
     by_reading: Mapping[str, float]
+    ends_at: Mapping[str, float]  # mean accuracy of the last round, of the same claims
     claims: int
     scale: str
 
@@ -132,7 +141,9 @@ class Score:
 @cache
 def score(question: Open, paper: str, shelf: Shelf) -> Score:
     found, scale = distances(question, paper, shelf)
-    return Score(scores(found), len(next(iter(found.values()))), scale)
+    claims = [claim for claim in load() if claim.id in next(iter(found.values()))]
+    heights = _common(question, claims, shelf, _end)
+    return Score(scores(found), scores(heights), len(claims), scale)
 
 
 def decided(question: Open, paper: str, shelf: Shelf) -> str:

@@ -76,6 +76,12 @@ class CommittedRun:
         return float(self.result.machine.get("others", 1)) <= IDLE
 
     @property
+    def ends_at(self) -> float:
+        """The accuracy of its last round; that of chance where it diverged."""
+        last = None if self.result.has_diverged else self.result.final_accuracy
+        return 1 / int(self.result.data["classes"]) if last is None else last
+
+    @property
     def label(self) -> str:
         """For people: method and data set as configured."""
         return f"{self.config['algo']['name']} on {self.config['dataset']['name']}, seed {self.seed}"

@@ -102,16 +102,25 @@ def test_a_contradiction_needs_every_reading_to_have_been_run(question):
 def test_the_nearest_on_calibration_seeds_is_chosen_and_judged_seeds_have_no_part(question):
     found = runs(0.01, 0.8992, CHOOSING) + runs(0.03, 0.885, CHOOSING) + runs(0.1, 0.70, CHOOSING)
     found += runs(0.03, 0.8992, range(3))
-    by_reading = choose.score(question, "fedagg", Shelf(found)).by_reading
+    score = choose.score(question, "fedagg", Shelf(found))
+    by_reading = score.by_reading
     assert by_reading["eta_s=0.01"] == pytest.approx(0.05, abs=0.01)  # mean 89.97 against 89.92, margin 1
     assert by_reading["eta_s=0.03"] == pytest.approx(1.37, abs=0.01)
     assert by_reading["eta_s=0.1"] == choose.FAR
-    assert choose.nearest(by_reading) == "eta_s=0.01"
+    assert choose.nearest(score) == "eta_s=0.01"
+
+
+@pytest.mark.parametrize(("ends", "best"), [((0.5, 0.505), "eta_s=0.01"), ((0.5, 0.52), "eta_s=0.03")])
+def test_of_readings_that_are_equally_far_off_those_count_that_end_highest(question, ends, best):
+    found = runs(0.01, ends[0], CHOOSING) + runs(0.03, ends[1], CHOOSING) + runs(0.1, 0.30, CHOOSING)
+    score = choose.score(question, "fedagg", Shelf(found))
+    assert {*score.by_reading.values()} == {choose.FAR}
+    assert choose.nearest(score) == best
 
 
 def test_nothing_decides_unless_every_reading_was_run(question):
     found = runs(0.01, 0.8992, CHOOSING) + runs(0.03, 0.885, CHOOSING)
-    assert choose.nearest(choose.score(question, "fedagg", Shelf(found)).by_reading) is None
+    assert choose.nearest(choose.score(question, "fedagg", Shelf(found))) is None
 
 
 def table4(method, point, seeds, reached, final, scale="cpu"):
@@ -180,15 +189,15 @@ def test_at_scale_cpu_seconds_are_ratios_to_the_printed_rivals_to_the_target_of_
 
 def test_at_scale_cpu_a_target_that_only_the_rival_reaches_is_far_off(limits):
     found = within("ce_afl", 200) + within("fedlc", None, 3) + within("fedlc", 140)
-    by_reading = choose.score(limits, "fedlc", Shelf(found)).by_reading
-    assert by_reading["3 each"] == choose.FAR and choose.nearest(by_reading) == "5 each"
+    score = choose.score(limits, "fedlc", Shelf(found))
+    assert score.by_reading["3 each"] == choose.FAR and choose.nearest(score) == "5 each"
 
 
 def test_runs_at_the_papers_scale_decide_where_there_are_any(mixing):
     small = table4("fedavg", 0, CHOOSING, 100, 0.8) + table4("fedasync", 0, CHOOSING, 110, 0.79)
     whole = [run for k in (0, 1) for run in table4("fedasync", k, CHOOSING, 132 - 90 * k, 0.38, scale="paper")]
     found = choose.score(mixing, "fed2a", Shelf(small + whole))
-    assert found.scale == "paper" and choose.nearest(found.by_reading) == "alpha = 0.6"
+    assert found.scale == "paper" and choose.nearest(found) == "alpha = 0.6"
 
 
 def test_what_was_decided_at_scale_cpu_reproduces_nothing(question, monkeypatch):
