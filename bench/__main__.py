@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-from bench.errors import guarded, unknown
+from bench.errors import guarded, program, unknown
 from datamodules.base import DataError
 
 VERBS = {
@@ -30,7 +30,7 @@ def _verb(argv: list[str]) -> int:
     if not argv or argv[0] in ("-h", "--help"):
         print("python -m bench VERB [options]\n")
         print("\n".join(f"  {verb:10} {text}" for verb, (_, text) in VERBS.items()))
-        print("\nA benchmark itself is started with python bench.py; see python bench.py --help.")
+        print(f"\nA benchmark itself is started with {program()}; see {program()} --help.")
         return 0
     if argv[0] not in VERBS:
         raise unknown("verb", argv[0], VERBS)

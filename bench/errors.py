@@ -10,6 +10,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, NoReturn
 
 BROKEN_PIPE = 141  # the exit code of programs that SIGPIPE ends
@@ -18,6 +19,7 @@ _PATH = ("ENOTDIR", "EISDIR", "EEXIST", "ENAMETOOLONG", "ELOOP")
 LONG = 300  # characters without a blank: nobody reads more of a value
 _LONG_WORD = re.compile(rf"[^\s']{{{LONG + 1},}}")
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")  # and what is no Unicode
+CHECKOUT, INSTALLED = "python bench.py", "fedbench"
 NOT_OUR_FAULT = {getattr(errno, name) for name in (*_DISK, *_PATH)}
 
 
@@ -46,6 +48,12 @@ class Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise misused(self.prog, message)
+
+
+def program() -> str:
+    """How a benchmark is started here: in a checkout there is bench.py, elsewhere only what pip has installed."""
+    there = (Path(__file__).resolve().parents[1] / "bench.py").is_file()
+    return CHECKOUT if there and Path(sys.argv[0]).name != INSTALLED else INSTALLED
 
 
 def first_line(error: BaseException) -> str:

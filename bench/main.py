@@ -15,7 +15,7 @@ import hydra
 from omegaconf import OmegaConf
 
 from bench import multirun
-from bench.errors import Parser, UserError, guarded, misused, of_machine, refuse
+from bench.errors import INSTALLED, Parser, UserError, guarded, misused, of_machine, program, refuse
 from bench.multirun import Multirun
 from bench.prepare import compose, help, own_files, plugins, registry
 from bench.prepare.compose import ComposedRun
@@ -48,13 +48,13 @@ def _command(argv: list[str]) -> int:
         if args.cfg:
             print(OmegaConf.to_yaml(OmegaConf.create(dict(runs[0].given))), end="")
             return 0
-        typed = shlex.join(["python", "bench.py", *argv])
+        typed = f"{program()} {shlex.join(argv)}".strip()
         return _multirun(runs, typed) if args.multirun else job(runs[0], typed, os.environ.get(GROUP))
 
 
 def parse(argv: Sequence[str]) -> Namespace:
     """The options of the command, and its words."""
-    parser = Parser("python bench.py", add_help=False)
+    parser = Parser(program(), add_help=False)
     parser.add_argument("words", nargs="*")
     parser.add_argument("-h", "--help", action="store_true")
     parser.add_argument("-m", "--multirun", action="store_true")
@@ -63,7 +63,7 @@ def parse(argv: Sequence[str]) -> Namespace:
     args, unknown = parser.parse_known_intermixed_args(argv)
     if unknown:
         raise misused(
-            "python bench.py",
+            program(),
             f"unrecognized arguments: {' '.join(unknown)} (keys have no dashes: algo=scaffold), and options other than "
             f"-m, --cfg job, --shell-completion and --help are not supported",
         )
@@ -78,7 +78,7 @@ def _complete(words: Sequence[str]) -> int:
     if verb not in ("install", "uninstall", "query") or shell not in ("bash", "zsh", "fish"):
         raise UserError("--shell-completion needs install=SHELL or uninstall=SHELL, with bash, zsh or fish for SHELL.")
     compose.store()
-    before, sys.argv = sys.argv, ["bench.py", "--shell-completion", words[0]]
+    before, sys.argv = sys.argv, [program().split()[-1], "--shell-completion", words[0]]
     try:
         hydra.main(None, "bench", compose.VERSION_BASE)(lambda _: None)()
     finally:
@@ -172,4 +172,9 @@ def summary(out: Path, group: str) -> None:
     picture = out / f"curves-{group}.png"
     learning_curves(runs, picture)
     print(f"\n{leaderboard(runs)}\n\nLearning curves: {picture}\nRecords: {out}/<id>/")
-    print("To go on: . .venv/bin/activate, then python bench.py --help, or python bench.py algo=... dataset=...")
+    at_first = ". .venv/bin/activate, then " * (program() != INSTALLED)
+    print(f"To go on: {at_first}{program()} --help, or {program()} algo=... dataset=...")
+
+
+if __name__ == "__main__":
+    main()

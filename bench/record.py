@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import yaml  # type: ignore[import-untyped]
 
 from bench import trust
-from bench.errors import UserError, cannot_write
+from bench.errors import UserError, cannot_write, program
 from bench.files import new_folder, replaced
 from bench.metrics import MB
 from bench.output import digests, metrics_csv, versions
@@ -74,7 +74,7 @@ class Record:
 
     def __init__(self, folder: Path, lock: TextIO, words: str) -> None:
         self.folder = folder
-        self.resume = f"python bench.py resume={folder}{words}"  # the command that goes on with it
+        self.resume = f"{program()} resume={folder}{words}"  # the command that goes on with it
         self.rows: list[Row] = []
         self.checkpointed = 0  # rounds that a checkpoint holds
         self.written = hashlib.sha256()  # of metrics.csv
@@ -272,7 +272,7 @@ def load(out: str | Path = "runs", **wanted: Any) -> tuple[DataFrame, DataFrame]
     folder = Path(out)
     runs = read_all(folder)
     if not runs:
-        raise UserError(f"There are no runs in {folder}; make some with python bench.py.")
+        raise UserError(f"There are no runs in {folder}; make some with {program()}.")
     table = chosen(runs_frame(runs), wanted, folder)
     return table, rounds_frame([run for run in runs if run.id in set(table["id"])])
 

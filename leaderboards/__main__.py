@@ -7,7 +7,7 @@ from argparse import ArgumentParser, HelpFormatter, Namespace
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.errors import Parser, UserError, guarded, unknown
+from bench.errors import Parser, UserError, guarded, program, unknown
 from bench.output.pictures import picture
 from bench.output.tables import aligned, leaderboard
 from bench.record import read_all
@@ -81,9 +81,7 @@ def _parser() -> Parser:
 def _table(args: Namespace) -> None:
     runs = read_all(args.runs, args.group)
     if not runs:
-        raise UserError(
-            f"There are no runs in {args.runs}; make some with python bench.py, or name another with --runs."
-        )
+        raise UserError(f"There are no runs in {args.runs}; make some with {program()}, or name another with --runs.")
     print(leaderboard(runs))
     if args.plot is not None:
         if all(run.result is None for run in runs):

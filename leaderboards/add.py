@@ -10,7 +10,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from bench.apart import answers
-from bench.errors import UserError
+from bench.errors import UserError, program
 from bench.output.keys import dotted
 from bench.output.outcome import gaps
 from bench.record import Run, read
@@ -92,7 +92,7 @@ def refuse(run: Run) -> None:
     """Says what keeps a run from being a result."""
     where, config = run.folder, run.config
     if run.result is None:
-        raise UserError(f"{where} is {run.status}: only a finished run can be added; python bench.py resume={where}.")
+        raise UserError(f"{where} is {run.status}: only a finished run can be added; {program()} resume={where}.")
     begun, ended = config.get("git_revision"), run.result.git_revision
     if not begun or not ended:
         raise UserError(f"{where} does not say which commit it was run by: run it in a git checkout.")

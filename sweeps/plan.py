@@ -13,7 +13,7 @@ from importlib.resources import files
 from itertools import product
 from typing import Literal
 
-from bench.errors import UserError, unknown
+from bench.errors import UserError, program, unknown
 
 SEEDS = (0, 1, 2)  # no paper says how often it ran; three, for an interval
 NARROWING = ("dataset", "algo", "method", "setting")  # keys that choose among the runs; every other key joins them all
@@ -80,7 +80,7 @@ class Sweep:
 
 
 def command(words: Iterable[str]) -> str:
-    return shlex.join(["python", "bench.py", *words])
+    return f"{program()} {shlex.join(words)}"
 
 
 def pairs(words: Iterable[str]) -> dict[str, str]:

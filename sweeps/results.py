@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from optuna.trial import FrozenTrial, TrialState
 
+from bench.errors import program
 from bench.metrics import PLUS_MINUS
 from bench.output.metrics_csv import csv_text
 from bench.output.result import RunResult
@@ -105,7 +106,7 @@ def failures(sweep: Sweep, trials: Sequence[FrozenTrial]) -> list[str]:
     open_jobs = [job for job in map(shlex.join, sweep.jobs) if job in last and job not in done]
     reasons = [last[job].user_attrs.get(ERROR, "its worker died, again and again") for job in open_jobs]
     first = dict(reversed(list(zip(reasons, open_jobs, strict=True))))
-    return [f"{n} x {why}\n    first: python bench.py {first[why]}" for why, n in Counter(reasons).most_common()]
+    return [f"{n} x {why}\n    first: {program()} {first[why]}" for why, n in Counter(reasons).most_common()]
 
 
 def _rank(goal: str, runs: SeedRuns[SweepResult]) -> tuple[float, ...]:

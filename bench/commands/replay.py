@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.errors import Diverged, Parser, UserError
+from bench.errors import Diverged, Parser, UserError, program
 from bench.output import facts
 from bench.output.metrics_csv import Row, number
 from bench.output.outcome import gaps, rows_differ
@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
     if run.result is None:
         raise UserError(
             f"{run.folder} is {run.status}, so there is no result to compare with; once it is interrupted, "
-            f"python bench.py resume={run.folder} goes on."
+            f"{program()} resume={run.folder} goes on."
         )
     with registry.borrowed():
         run = replace(run, config=own_files.named(run.config, options.words))

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bench.engine import shared
 from bench.engine.worker_service import WorkerService, answer
-from bench.errors import UserError, first_line
+from bench.errors import UserError, first_line, program
 
 REACH_SECONDS, START_SECONDS = 5.0, 300.0
 LOOK_SECONDS = 0.5  # how often a process that waits for an actor looks whether it is to stop
@@ -128,7 +128,7 @@ class Actors:
         except (self.ray.exceptions.RayError, ConnectionError) as error:
             why = first_line(error) or type(error).__name__
             raise UserError(
-                f"The Ray cluster is lost ({why}): python bench.py resume=FOLDER, the run's, goes on once "
+                f"The Ray cluster is lost ({why}): {program()} resume=FOLDER, the run's, goes on once "
                 f"it is back, or with engine.address=null on this machine alone."
             ) from None
 

@@ -18,7 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from algorithms.base import Algorithm
 from bench import trust
-from bench.errors import UserError, first_line, unknown
+from bench.errors import UserError, first_line, program, unknown
 from bench.prepare import registry
 from bench.prepare.config import DEFAULTS, GROUPS, KEYS, SCHEMAS, Keys
 from bench.prepare.resolve import fields_of, names_of, typed
@@ -63,7 +63,7 @@ def names(overrides: Sequence[Override]) -> None:
             if name not in have:
                 raise unknown(f"field of {group}={option}", name, have)
         elif group not in GROUPS and key not in KEYS:
-            raise unknown("key", key, [*GROUPS, *KEYS], "python bench.py --help lists them all")
+            raise unknown("key", key, [*GROUPS, *KEYS], f"{program()} --help lists them all")
         if override.is_add() or override.is_force_add() or override.is_delete() or override.package is not None:
             raise UserError(f"'{override.input_line}' is not key=value: the key exists already, so write {key}=...")
 
@@ -109,7 +109,7 @@ def resumable(run: Run) -> None:
         raise UserError(f"{run.folder} is finished already; its result is in {run.folder / 'result.json'}.")
     if run.status == "running":
         raise UserError(f"{run.folder} is being written by another process: the run has not ended.")
-    recorded(run, f"python bench.py resume={run.folder}")
+    recorded(run, f"{program()} resume={run.folder}")
 
 
 def agrees(run: Run, given: Mapping[str, Any], keys: Iterable[str]) -> None:

@@ -25,7 +25,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from bench import trust
-from bench.errors import UserError, first_line
+from bench.errors import UserError, first_line, program
 from bench.prepare import check, own_files, registry
 from bench.prepare.config import DEFAULTS, GROUPS, SCHEMAS, Keys, in_words, open_twin
 from bench.prepare.resolve import names_of, options, resolve
@@ -129,7 +129,7 @@ def _parsed(parser: OverridesParser, words: Sequence[str]) -> list[Override]:
         try:
             parsed += parser.parse_overrides([word])
         except (HydraException, ValueError, RecursionError):  # numbers of thousands of digits, lists in lists in lists
-            raise UserError(f"'{word}' is not key=value{_meant(word)}; see python bench.py --help.") from None
+            raise UserError(f"'{word}' is not key=value{_meant(word)}; see {program()} --help.") from None
     return parsed
 
 

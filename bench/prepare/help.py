@@ -6,22 +6,23 @@ import textwrap
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
+from bench.errors import program
 from bench.prepare import registry
 from bench.prepare.config import DEFAULTS, GROUPS, SCHEMAS, Keys
 from bench.prepare.resolve import CONF, options
 
 EXAMPLES = (
-    ("python bench.py", "fedavg on the bundled digits"),
-    ("python bench.py algo=fedprox algo.mu=0.1 seed=1", "another algorithm, one of its fields"),
-    ("python bench.py -m algo=fedavg,scaffold seed=0,1,2", "six runs and a table over them"),
-    ("python bench.py -m 'algo=glob(*)' rounds=10", "every algorithm"),
-    ("python bench.py partition=dirichlet partition.alpha=0.6", "other data on the devices"),
-    ("python bench.py algo=fedlga dataset=fmnist protocol=fedlga", "a paper's setting"),
-    ("python bench.py dataset=fmnist scale=smoke", "does it run at all?"),
-    ("python bench.py algo=./mine.py dataset=./data.py", "classes in files of your own: docs/own_algorithm.md"),
-    ("python bench.py model=custom model.target=./net.py:Net", "a LightningModule of your own: docs/own_model.md"),
-    ("python bench.py resume=runs/<id>", "continue an interrupted run"),
-    ("python bench.py --cfg job lr=0.1", "what was given, without running"),
+    ("", "fedavg on the bundled digits"),
+    ("algo=fedprox algo.mu=0.1 seed=1", "another algorithm, one of its fields"),
+    ("-m algo=fedavg,scaffold seed=0,1,2", "six runs and a table over them"),
+    ("-m 'algo=glob(*)' rounds=10", "every algorithm"),
+    ("partition=dirichlet partition.alpha=0.6", "other data on the devices"),
+    ("algo=fedlga dataset=fmnist protocol=fedlga", "a paper's setting"),
+    ("dataset=fmnist scale=smoke", "does it run at all?"),
+    ("algo=./mine.py dataset=./data.py", "classes in files of your own: docs/own_algorithm.md"),
+    ("model=custom model.target=./net.py:Net", "a LightningModule of your own: docs/own_model.md"),
+    ("resume=runs/<id>", "continue an interrupted run"),
+    ("--cfg job lr=0.1", "what was given, without running"),
 )
 AUTO = {
     "protocol": ": the algorithm's own paper's, or the data set's home paper's",
@@ -32,14 +33,14 @@ AUTO = {
 def text() -> str:
     """Everything that can be put on the command line."""
     parts = [
-        "usage: python bench.py [-m] [key=value ...]\n\n"
+        f"usage: {program()} [-m] [key=value ...]\n\n"
         "Runs a federated benchmark and records it in runs/<id>/. With -m every combination of the values that are\n"
         "separated by commas is run, and a table compares them; stopped, it goes on when the same words are\n"
         "typed again. What is left open is filled by the data set, then by the protocol, then by the scale.",
         *(_section(group, option) for group, option in DEFAULTS.items()),
         "Keys\n" + "\n".join(_keys(Keys, "")),
         *("Keys of " + group + "\n" + "\n".join(_keys(schema, f"{group}.")) for group, schema in SCHEMAS.items()),
-        "Examples\n" + "\n".join(f"  {command:<60} # {what}" for command, what in EXAMPLES),
+        "Examples\n" + "\n".join(f"  {f'{program()} {words}':<60} # {what}" for words, what in EXAMPLES),
         "Keys and values in the shell's completion: --shell-completion install=bash, zsh or fish. "
         "Tables of finished runs:\npython -m leaderboards",
     ]
