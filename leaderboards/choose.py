@@ -46,8 +46,11 @@ def _common(
 
 
 def _concerns(question: Open, claim: Claim) -> bool:
-    plain = rivals.compared(claim) is None and rivals.can_run(claim) and claim.metric not in WALL_CLOCK
-    return plain and question.covers(claim.method, cell_of(claim).dataset)
+    """What is open of every run is decided without the methods under test, and by the yardstick, too."""
+    plain = rivals.compared(claim) is None and special(claim.paper).obstacle(claim) is None
+    part = not rivals.is_own(claim) if question.is_of_every_run else not rivals.is_yardstick(claim)
+    covered = question.covers(claim.method, cell_of(claim).dataset)
+    return plain and part and claim.metric not in WALL_CLOCK and covered
 
 
 def _off(claim: Claim, view: View) -> float | None:
@@ -61,7 +64,10 @@ def _off(claim: Claim, view: View) -> float | None:
 
 def _off_beside(claim: Claim, view: View) -> float | None:
     """The same at scale=cpu, of accuracies less FedAvg's and of all else as a part of FedAvg's, printed and run.
-    Seconds are a part of their yardstick's anyhow."""
+    Seconds are a part of their yardstick's anyhow, and its own 1."""
+    if rivals.is_yardstick(claim):
+        point = view.point(cell_of(claim), claim.where, claim.metric)
+        return None if point is None or len(point) < judge.ENOUGH else 0.0
     if rivals.yardstick(claim) is not None:
         ratio = _mean(claim, view, claim.metric, "cpu")
         return None if ratio is None else _margins(claim, comparable(claim)[0], ratio)

@@ -48,6 +48,10 @@ class Open:
         return all(any(fnmatchcase(name, pattern) for pattern in patterns) for name, patterns in asked)
 
     @property
+    def is_of_every_run(self) -> bool:
+        return self.methods == ("*",)
+
+    @property
     def is_decided(self) -> bool:
         """At the scale of the claims."""
         return self.sweep is not None and self.scale == "paper"

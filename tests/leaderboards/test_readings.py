@@ -187,6 +187,26 @@ def test_at_scale_cpu_seconds_are_ratios_to_the_printed_rivals_to_the_target_of_
     assert found.by_reading["5 each"] == pytest.approx((140 / 200 - printed) / (0.1 * printed), abs=0.01)
 
 
+def test_what_is_open_of_every_run_is_decided_by_the_rivals_alone(monkeypatch):
+    only = replace(fedlc.DISPATCH, readings=fedlc.DISPATCH.readings[:2])
+    monkeypatch.setattr(readings, "questions", lambda paper: (only,) if paper == "fedlc" else ())
+    readings.open_for.cache_clear()
+
+    def ending(method, last, unit):
+        label = "fedlc/readings", method, "cifar10", "degree-1;simulation"
+        there = next(p.sweep for p in every() if p.sweep.name == label[0]).grids[label[1:]]
+        point = next(k for k, run in enumerate(there) if ("local_unit=step" in run.overrides) == (unit == "step"))
+        more = {"point": point, "scale": "cpu", "target": 0.9, "differs": {"target": (0.6, 0.9)}}
+        return [made.result(*label, seed=seed, accuracy=[0.1, last], **more) for seed in CHOOSING]
+
+    found = ending("ce_afl", 0.4, "epoch") + ending("ce_afl", 0.2, "step")
+    found += ending("fedlc", 0.1, "epoch") + ending("fedlc", 0.8, "step")
+    score = choose.score(only, "fedlc", Shelf(found))
+    assert {*score.by_reading.values()} == {0.0} and score.ends_at["a mini-batch"] == pytest.approx(0.2)
+    assert choose.nearest(score) == "a pass"
+    readings.open_for.cache_clear()
+
+
 def test_at_scale_cpu_a_target_that_only_the_rival_reaches_is_far_off(limits):
     found = within("ce_afl", 200) + within("fedlc", None, 3) + within("fedlc", 140)
     score = choose.score(limits, "fedlc", Shelf(found))
