@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from bench import trust
+from bench import given, trust
 from bench.errors import UserError, first_line, of_machine, unknown
 from datamodules.base import DataError
 
@@ -25,6 +25,8 @@ PACKAGES = ("algorithms", "bench", "datamodules", "leaderboards", "sweeps", "tor
 
 def fingerprint(target: str) -> str:
     """SHA-256 of the file that holds the class."""
+    if given.is_name(target):
+        return given.digest(target)
     found = trust.split(target)
     path = found[0] if found else Path(str(_import(target.rpartition(".")[0], target).__file__))
     return sha256(path.read_bytes()).hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import os
 import signal
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from bench.errors import Diverged, UserError
+from bench.learning.flat import Layout, bind
 from bench.metrics import MB
 from bench.output import facts, tracking
 from bench.output.course import Course
@@ -44,6 +46,7 @@ def run(
     smaller: Callable[[], Mapping[str, Any] | None] = lambda: None,
     on_record: Callable[[Path], None] = lambda folder: None,
     on_round: OnRound = lambda number, accuracy: None,
+    on_model: Callable[[torch.nn.Module], None] = lambda module: None,
 ) -> RunResult:
     """Runs a resolved config to its end and returns what result.json holds.
 
@@ -51,7 +54,8 @@ def run(
     its checkpoint or, if none was written, from the start. An interrupted run raises KeyboardInterrupt, also one
     that was complete when it was told to stop. `smaller` gives the config of the same command at scale=cpu, where
     that is another: a long run says how long this would take. `on_record` is told the folder before training starts,
-    `on_round` every round with its accuracy (None: not evaluated); what it raises ends the run.
+    `on_round` every round with its accuracy (None: not evaluated); what it raises ends the run. `on_model` is given the
+    model that it ended with.
     """
     gc.collect()  # an earlier run of this process: its data hangs in cycles that Python would leave for long
     tracking.check(config["logger"])
@@ -77,6 +81,7 @@ def run(
         tracker = tracking.start(parts.config, record.folder)
         result, asked_to_stop = _to_the_end(parts, record, tracker, expected, on_round)
         parts.prerun.discard()
+        on_model(_ended_with(parts))
     except KeyboardInterrupt:
         if record is not None:
             rounds, kept = len(record.rows), record.checkpointed
@@ -93,6 +98,14 @@ def run(
     if asked_to_stop:  # in the last round: this run is complete, those that would follow must not start
         raise KeyboardInterrupt
     return result
+
+
+def _ended_with(parts: Parts) -> torch.nn.Module:
+    """What the server deploys, in a network of its own."""
+    module = copy.deepcopy(parts.module)
+    bind(module, Layout(module).views(parts.loop.server["w"].clone()))
+    net: torch.nn.Module = getattr(module, "net", module) if getattr(module, "classifier", False) else module
+    return net.eval()
 
 
 def _assembled(parts: Parts) -> str:

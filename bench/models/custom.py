@@ -5,6 +5,7 @@ Construction (`build`) and a try of its steps (`try_out`) belong to a run; `sgd`
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
-from bench import own_code, trust
+from bench import given, own_code, trust
 from bench.errors import UserError, unknown
 from bench.learning.batches import Batch
 
@@ -28,9 +29,12 @@ HOOKS = (
 
 
 def build(model: Mapping[str, Any], shape: tuple[int, ...], classes: int) -> nn.Module:
-    """The module, constructed with what it asks for of `shape` and `classes`, and model.args."""
-    cls, base = _class(model["target"])
-    module = _construct(cls, model["args"], {"shape": shape, "classes": classes})
+    """The module, constructed with what it asks for of `shape` and `classes`, and model.args; an object as it is."""
+    if given.is_name(model["target"]):
+        module, base = _given(model["target"])
+    else:
+        cls, base = _class(model["target"])
+        module = _construct(cls, model["args"], {"shape": shape, "classes": classes})
     _check(module, base)
     # there is no Trainer around it that would take the values, and Lightning would warn at every step
     module.log = _Ignored()  # type: ignore[assignment]
@@ -39,11 +43,16 @@ def build(model: Mapping[str, Any], shape: tuple[int, ...], classes: int) -> nn.
 
 def sgd(model: Mapping[str, Any], dataset: Mapping[str, Any]) -> dict[str, float]:
     """lr, momentum and weight_decay of the module's own configure_optimizers; {} where it has none."""
-    cls, base = _class(model["target"])
+    if given.is_name(model["target"]):
+        module, base = _given(model["target"])
+        cls = type(module)
+    else:
+        cls, base = _class(model["target"])
     if not _overrides(cls, base, "configure_optimizers"):
         return {}
     asked = {"shape", "classes"} & inspect.signature(cls).parameters.keys() - model["args"].keys()
-    shape, classes = _size(json.dumps(dict(dataset))) if asked else ((), 0)
+    needed = asked and not given.is_name(model["target"])
+    shape, classes = _size(json.dumps(dict(dataset))) if needed else ((), 0)
     with torch.random.fork_rng(devices=[]):
         module = build(model, shape, classes)
     found = _called(module, "configure_optimizers")
@@ -137,6 +146,18 @@ class _Unpacked:
 
     def __call__(self, batch: Batch, batch_idx: int) -> Any:
         return self.step(batch, batch_idx).get("loss")
+
+
+def _given(name: str) -> tuple[nn.Module, type]:
+    """A copy of the object, whose numbers are the first model's; a plain network as what a device trains."""
+    from bench.learning.module import LocalModule
+
+    module = copy.deepcopy(given.get(name, "model"))
+    if _base(type(module)) is None:
+        module = LocalModule(module)
+    base = _base(type(module))
+    assert base is not None
+    return module, base
 
 
 def _class(target: str | None) -> tuple[type, type]:

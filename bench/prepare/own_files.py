@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
+from pathlib import Path
 from typing import Any
 
 from omegaconf.errors import OmegaConfBaseException
@@ -95,23 +96,28 @@ def register(group: str, text: str) -> str:
         raise UserError(
             f"{path} defines several ({', '.join(mine)}): name one, as in {group}={text.strip()}:{min(mine)}."
         )
-    cls = mine[wanted] if wanted else next(iter(mine.values()))
+    return option(group, mine[wanted] if wanted else next(iter(mine.values())), path)
+
+
+def option(group: str, cls: type, path: Path | None = None) -> str:
+    """Makes a class from a file, or from a program, an option of its group; returns the option's name."""
+    where = f"in {path}" if path else f"of {cls.__module__}"
     if len(cls.__name__) > LONGEST:
         raise UserError(
-            f"The name of {cls.__name__[:20]}... in {path} has {len(cls.__name__)} characters, but folders are named "
+            f"The name of {cls.__name__[:20]}... {where} has {len(cls.__name__)} characters, but folders are named "
             f"after it: at most {LONGEST}."
         )
-    _check(group, cls, f"{cls.__name__} in {path}")
+    _check(group, cls, f"{cls.__name__} {where}")
     known = registry.classes(group).get(cls.__name__.lower(), cls)
     if own_code.target(known) != own_code.target(cls):
         raise UserError(
-            f"{cls.__name__} in {path} would be {group}={cls.__name__.lower()}, which is {own_code.target(known)} "
+            f"{cls.__name__} {where} would be {group}={cls.__name__.lower()}, which is {own_code.target(known)} "
             f"already: give the class another name."
         )
     try:
         registry.register(cls)
     except (NameError, TypeError, ValueError, OmegaConfBaseException) as error:
-        raise UserError(f"{cls.__name__} in {path} cannot be an option: {own_code.reason(error, path)}.") from None
+        raise UserError(f"{cls.__name__} {where} cannot be an option: {own_code.reason(error, path)}.") from None
     return cls.__name__.lower()
 
 
