@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
 import shlex
@@ -9,6 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,12 +108,20 @@ class Results(Sequence[Result]):
         """Learning curves over rounds, virtual time and traffic, a band of 95 % over seeds."""
         from bench.output.curves import drawn
 
-        return drawn(self.runs)
+        figure = drawn(self.runs)
+        figure._repr_png_ = partial(_png, figure)  # type: ignore[attr-defined]  # notebooks know those of pyplot only
+        return figure
 
     def __str__(self) -> str:
         from bench.output.tables import leaderboard
 
         return leaderboard(self.runs)
+
+
+def _png(figure: Figure) -> bytes:
+    content = io.BytesIO()
+    figure.savefig(content, format="png")
+    return content.getvalue()
 
 
 class Federate:
