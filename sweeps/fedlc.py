@@ -71,7 +71,9 @@ RATE_OF = Open(
             }.items(),
         )
     ),
-    chosen="clamped, of each step",
+    chosen="clamped, of a dispatch",
+    sweep="fedlc/readings",
+    scale="cpu",
 )
 LOCALCOL = Open(
     about="whom LOCALCOL chooses",
