@@ -65,12 +65,14 @@ def _off(claim: Claim, view: View) -> float | None:
 def _off_beside(claim: Claim, view: View) -> float | None:
     """The same at scale=cpu, of accuracies less FedAvg's and of all else as a part of FedAvg's, printed and run.
     Seconds are a part of their yardstick's anyhow, and its own 1."""
-    if rivals.is_yardstick(claim):
-        point = view.point(cell_of(claim), claim.where, claim.metric)
-        return None if point is None or len(point) < judge.ENOUGH else 0.0
-    if rivals.yardstick(claim) is not None:
+    stick = rivals.yardstick(claim)
+    if stick is not None:
+        if not all(_is_run(one, view) for one in (claim, stick)):
+            return None
+        if rivals.is_yardstick(claim):
+            return 0.0
         ratio = _mean(claim, view, claim.metric, "cpu")
-        return None if ratio is None else _margins(claim, comparable(claim)[0], ratio)
+        return FAR if ratio is None else _margins(claim, comparable(claim)[0], ratio)  # None: neither got there
     fedavg = rivals.of_fedavg(claim)
     if fedavg is None or fedavg.value is None:
         return None
@@ -80,6 +82,12 @@ def _off_beside(claim: Claim, view: View) -> float | None:
     beside = operator.sub if higher(claim.metric) else operator.truediv
     claimed = None if claim.value is None else beside(claim.number, fedavg.number)
     return FAR if math.isinf(theirs) else _margins(claim, claimed, beside(mine, theirs))
+
+
+def _is_run(claim: Claim, view: View) -> bool:
+    """At scale=cpu, with all seeds."""
+    point = view.point(cell_of(claim), claim.where, claim.metric)
+    return point is not None and [one.planned.scale for one in point.by_seed.values()] == ["cpu"] * judge.ENOUGH
 
 
 def _mean(claim: Claim, view: View, metric: str, scale: str) -> float | None:

@@ -213,6 +213,12 @@ def test_at_scale_cpu_a_target_that_only_the_rival_reaches_is_far_off(limits):
     assert score.by_reading["3 each"] == choose.FAR and choose.nearest(score) == "5 each"
 
 
+def test_at_scale_cpu_a_target_that_neither_reaches_is_far_off_and_decides_nothing_before_all_are_run(limits):
+    found = within("ce_afl", None) + within("fedlc", None, 3) + within("fedlc", None)
+    assert choose.score(limits, "fedlc", Shelf(found)).by_reading == {"3 each": choose.FAR, "5 each": choose.FAR}
+    assert choose.nearest(choose.score(limits, "fedlc", Shelf(found[:-1]))) is None
+
+
 def test_runs_at_the_papers_scale_decide_where_there_are_any(mixing):
     small = table4("fedavg", 0, CHOOSING, 100, 0.8) + table4("fedasync", 0, CHOOSING, 110, 0.79)
     whole = [run for k in (0, 1) for run in table4("fedasync", k, CHOOSING, 132 - 90 * k, 0.38, scale="paper")]
