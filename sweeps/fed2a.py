@@ -91,6 +91,8 @@ UPLOADS = Open(
         for plu, unsent in product(PERIOD, KEPT)
     ),
     chosen="the round of its download, replaced by the next download",
+    sweep="fed2a/readings",
+    scale="cpu",
 )
 EPOCHS = Open(
     about="the local epochs",
