@@ -82,10 +82,11 @@ def config(config: Mapping[str, Any]) -> None:
     tau_max, epochs = config["devices"]["tau_max"], config["epochs"]
     if tau_max is not None and tau_max > epochs:
         raise UserError(f"devices.tau_max={tau_max} is more than epochs={epochs}: a device trains at least one.")
-    made = {group: _made(group, config[group]) for group in registry.BASES}
-    _fits(config, made["dataset"])
-    _optimizer(config, made["algo"])
-    schedule.check(config, made["algo"])
+    made = {group: [_made(group, part) for part in registry.parts(config[group])] for group in registry.BASES}
+    (dataset,), (algo,) = made["dataset"], made["algo"]
+    _fits(config, dataset)
+    _optimizer(config, algo)
+    schedule.check(config, algo)
 
 
 def writable(folder: Path, key: str = "out") -> None:

@@ -18,6 +18,7 @@ EXAMPLES = (
     ("python bench.py partition=dirichlet partition.alpha=0.6", "other data on the devices"),
     ("python bench.py algo=fedlga dataset=fmnist protocol=fedlga", "a paper's setting"),
     ("python bench.py dataset=fmnist scale=smoke", "does it run at all?"),
+    ("python bench.py upload=topk+quantise upload.fraction=0.05", "devices send a twentieth, in few bits"),
     ("python bench.py algo=./mine.py dataset=./data.py", "classes in files of your own: docs/own_algorithm.md"),
     ("python bench.py model=custom model.target=./net.py:Net", "a LightningModule of your own: docs/own_model.md"),
     ("python bench.py resume=runs/<id>", "continue an interrupted run"),
@@ -26,6 +27,7 @@ EXAMPLES = (
 AUTO = {
     "protocol": ": the algorithm's own paper's, or the data set's home paper's",
     **dict.fromkeys(("model", "partition", "devices", "optimizer"), ": the protocol's or the data set's"),
+    "upload": "; one after the other as in upload=topk+quantise",
 }
 
 
