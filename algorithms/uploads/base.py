@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -46,9 +45,12 @@ class Sent:
 
 @dataclass(frozen=True, kw_only=True)
 class Transform:
-    """Fields and their bounds are those of a method: they are set with upload.field=..."""
+    """Its fields are set with upload.field=..., and have bounds as those of a method."""
 
-    remembers: ClassVar[tuple[str, ...]] = ()  # vectors that a device keeps, one number a coordinate, zeros at first
+    @property
+    def remembers(self) -> tuple[str, ...]:
+        """Vectors that a device keeps: a number for each coordinate, zero at first."""
+        return ()
 
     def size(self, size: Size) -> Size:
         """What a message of this size becomes, by its size alone: the clock knows it before anything is trained."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from algorithms.base import State
@@ -33,9 +31,12 @@ class TopK(Transform):
     the n where that is less; all n need no places.
     """
 
-    remembers: ClassVar[tuple[str, ...]] = (RESIDUAL,)
     fraction: float = field(default=0.1, metadata={"above": 0, "max": 1})
     error_feedback: bool = True
+
+    @property
+    def remembers(self) -> tuple[str, ...]:
+        return (RESIDUAL,) if self.error_feedback else ()
 
     def number(self, n: int) -> int:
         return min(n, max(1, round(self.fraction * n)))
@@ -48,5 +49,5 @@ class TopK(Transform):
     def send(self, values: Tensor, memory: State, draw: Draw) -> Sent:
         whole = values + memory[RESIDUAL] if self.error_feedback else values
         kept = largest(whole, self.number(len(whole)))
-        left = whole.index_fill(0, kept, 0.0) if self.error_feedback else torch.zeros_like(whole)
-        return Sent(whole[kept], kept, {RESIDUAL: left})
+        memory = {name: whole.index_fill(0, kept, 0.0) for name in self.remembers}
+        return Sent(whole[kept], kept, memory)

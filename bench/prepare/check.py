@@ -47,6 +47,9 @@ def names(overrides: Sequence[Override]) -> None:
     resumed = next((Path(str(o.value())) for o in overrides if o.key_or_group == "resume"), None)
     for group, option in chosen.items():
         known = list(dict.fromkeys([*names_of(group), *(["auto"] if DEFAULTS[group] == "auto" else [])]))
+        if group == "upload" and re.fullmatch(r"\[.*\]", option):
+            row = "+".join(re.findall(r"\w+", option))
+            raise UserError(f"upload={option} is not possible: a row of transforms is upload={row}.")
         if option not in known:
             raise unknown(GROUPS[group], option, known)
     for override in overrides:

@@ -1,4 +1,4 @@
-"""Algorithms, data sets, partitions and transforms in files of the user's: algo=./mine.py stands for the class in that file."""
+"""Classes in files of the user's: algo=./mine.py, or dataset=, partition=, upload=, stands for the one in that file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,12 @@ _ONE = re.compile(_PATH.pattern.replace("[^,", "[^+,").replace(r"[\s,", r"[\s+,"
 _ROW = re.compile(r"\w+(?:\+\w*)+")  # a+b
 _SAFE = re.compile(r"[\w./:+@%*-]+")
 LONGEST = 80  # characters of a class's name
-_NEEDED = {"algo": (), "dataset": ("title", "defaults", "load", "available"), "partition": ("deal",), "upload": ("send",)}
+_NEEDED = {
+    "algo": (),
+    "dataset": ("title", "defaults", "load", "available"),
+    "partition": ("deal",),
+    "upload": ("send",),
+}
 
 
 def arguments(argv: Sequence[str]) -> list[str]:

@@ -92,7 +92,8 @@ def parts(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     targets = node.get("_target_", [])
     if isinstance(targets, str):
         return [node]
-    found, left = [], {key: value for key, value in node.items() if key not in ("_target_", "name")}
+    found: list[Mapping[str, Any]] = []
+    left = {key: value for key, value in node.items() if key not in ("_target_", "name")}
     for target in targets:
         own = [key for key in defaults(_load(target)) if key in left]
         found.append({"_target_": target, **{key: left.pop(key) for key in own}})

@@ -16,9 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from algorithms.base import State
+from algorithms.base import Algorithm, Fed, State
 from algorithms.uploads.base import Draw, Sent, Size, Transform
-from algorithms.views import Layout
 from bench import own_code
 from bench.seeding import stream
 from bench.simulation.dispatch import Dispatch
@@ -45,32 +44,32 @@ def message(row: Sequence[Transform], numbers: int) -> Size:
 
 
 class Transforms:
-    """Owns what the devices remember of them. `shared` [P] is the part of w that leaves a device; `extra_vectors` are
-    the method's."""
+    """Owns what the devices remember of them. `shared` [P] is the part of w that leaves a device."""
 
     def __init__(
-        self,
-        row: Sequence[Transform],
-        extra_vectors: Sequence[str],
-        layout: Layout,
-        shared: Tensor,
-        seed: int,
-        like: Tensor,
-        clients: int,
+        self, row: Sequence[Transform], algo: Algorithm, fed: Fed, shared: Tensor, seed: int, w0: Tensor
     ) -> None:
-        self.row, self.extra_vectors = tuple(row), tuple(extra_vectors)
-        self._layout, self._shared, self._seed, self._all = layout, shared, seed, torch.arange(len(like)).to(like.device)
-        vectors, nothing = (DELTA, *self.extra_vectors), torch.zeros_like(like)
-        names = [_name(vector, transform, what) for vector in vectors for transform in row for what in transform.remembers]
-        self.memory = Memory(dict.fromkeys(names, nothing), clients)
+        self.row, self.extra_vectors = row, algo.extra_vectors
+        self._layout, self._shared, self._seed = fed.layout, shared, seed
+        self._all = torch.arange(len(w0), device=w0.device)
+        vectors = (DELTA, *self.extra_vectors)
+        names = [_name(vector, one, what) for vector in vectors for one in row for what in one.remembers]
+        self.memory = Memory(dict.fromkeys(names, torch.zeros_like(w0)), fed.clients)
+        self._before: dict[int, State] = {}  # what the devices of the last call remembered
         self.uploads: Counter[int] = Counter()  # of each device, which number its streams
         self._places: dict[tuple[bool, ...], Tensor] = {}
         self._seen: set[Transform] = set()
 
-    def sent(self, rows: Dispatch, learned: Uploads) -> Uploads:
+    def undo(self) -> None:
+        """The round does not count, and its devices will send again: what they remember is as it was before."""
+        for client, state in self._before.items():
+            self.memory.write(client, state)
+
+    def received(self, rows: Dispatch, learned: Uploads) -> Uploads:
         """What the server receives of the uploads."""
         if not self.row:
             return learned
+        self._before = {client: self._remembered(client) for client in rows.client}
         delta, extra = torch.zeros_like(learned.delta), dict(learned.extra)
         extra |= {name: torch.zeros_like(learned.extra[name]) for name in self.extra_vectors}
         for k, client in enumerate(rows.client):
@@ -80,6 +79,9 @@ class Transforms:
                 extra[name][k] = self._vector(name, number, client, learned.extra[name][k], self._all)
             self.uploads[client] += 1
         return replace(learned, delta=delta, extra=extra)
+
+    def _remembered(self, client: int) -> State:
+        return {name: value[0] for name, value in self.memory.read([client]).items()}
 
     def _sent_places(self, layers: Sequence[bool]) -> Tensor:
         """The coordinates of these layers that leave a device."""
@@ -96,8 +98,7 @@ class Transforms:
             return received
         rng = stream(self._seed, "upload", client, self.uploads[client], number)
         draw = Draw(partial(_drawn, rng.random, vector.device), partial(_drawn, rng.standard_normal, vector.device))
-        (remembered,) = [{key: value[0] for key, value in self.memory.read([client]).items()}]
-        written: State = {}
+        remembered, written = self._remembered(client), dict[str, Tensor]()
         for transform in self.row:
             names = {what: _name(name, transform, what) for what in transform.remembers}
             sent = self._asked(transform, values, {what: remembered[key][places] for what, key in names.items()}, draw)
