@@ -22,7 +22,7 @@ class Clip_Noise(Transform):
     """
 
     clip: float = field(default=1.0, metadata={"above": 0})
-    noise: float = field(default=0.0, metadata={"min": 0})
+    noise: float = field(default=0.01, metadata={"min": 0})
 
     def send(self, values: Tensor, memory: State, draw: Draw) -> Sent:
         x = values.double()

@@ -93,12 +93,14 @@ def parts(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     if isinstance(targets, str):
         return [node]
     found: list[Mapping[str, Any]] = []
+    known: list[str] = []
     left = {key: value for key, value in node.items() if key not in ("_target_", "name")}
     for target in targets:
-        own = [key for key in defaults(_load(target)) if key in left]
-        found.append({"_target_": target, **{key: left.pop(key) for key in own}})
+        own = defaults(_load(target))
+        known += own
+        found.append({"_target_": target, **{key: left.pop(key) for key in own if key in left}})
     if left:
-        raise unknown(f"field of upload={node.get('name')}", next(iter(left)), columns("upload", str(node["name"])))
+        raise unknown(f"field of upload={node.get('name')}", next(iter(left)), known)
     return found
 
 

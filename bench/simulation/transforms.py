@@ -1,7 +1,7 @@
 """Uploads on their way to the server: what a row of transforms (algorithms/uploads/) makes of their vectors.
 
-It happens where the server merges them: of an upload that was lost, or left out because it diverged, a device's memory
-knows nothing, and what the device learned is in the next one that it sends.
+It happens where the server merges them. What a device remembers is of uploads that were used: one that was lost leaves
+it as it is, and what the device had learned is in the next one that it sends.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class Transforms:
         self._layout, self._shared, self._seed = fed.layout, shared, seed
         self._all = torch.arange(len(w0), device=w0.device)
         vectors = (DELTA, *self.extra_vectors)
-        names = [_name(vector, one, what) for vector in vectors for one in row for what in one.remembers]
+        names = [_name(vector, one, what) for vector in vectors for one in row for what in _remembers(one)]
         self.memory = Memory(dict.fromkeys(names, torch.zeros_like(w0)), fed.clients)
         self._before: dict[int, State] = {}  # what the devices of the last call remembered
         self.uploads: Counter[int] = Counter()  # of each device, which number its streams
         self._places: dict[tuple[bool, ...], Tensor] = {}
-        self._seen: set[Transform] = set()
+        self._seen: set[str] = set()
 
     def undo(self) -> None:
         """The round does not count, and its devices will send again: what they remember is as it was before."""
@@ -110,18 +110,19 @@ class Transforms:
 
     def _asked(self, transform: Transform, values: Tensor, memory: State, draw: Draw) -> Sent:
         """What a transform sends, whose number is the one the bytes were counted by; all of it is looked at once."""
-        first = transform not in self._seen
+        hook = f"send of {own_code.target(type(transform))}"
+        first = hook not in self._seen
         before = Inputs(values=values, memory=memory) if first else None
         with own_code.calling(transform, "send"):
             sent = transform.send(values, memory, draw)
-        look = Returned(f"send of {own_code.target(type(transform))}", finite=True)
+        look = Returned(hook, finite=True)
         if not isinstance(sent, Sent):
             raise look.wrong(described(sent), "a Sent")
         number = transform.size(Size(len(values))).numbers
         if not isinstance(sent.values, Tensor) or sent.values.shape != (number,):
             raise look.wrong(described(sent.values), f"the {number} numbers that `size` says are sent", ".values")
         if before is not None:
-            self._seen.add(transform)
+            self._seen.add(hook)
             before.unchanged(look)
             self._look(look, transform, sent, values)
         return sent
@@ -149,6 +150,15 @@ class Transforms:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.memory.load_state_dict(state["memory"])
         self.uploads = Counter(state["uploads"])
+
+
+def _remembers(transform: Transform) -> tuple[str, ...]:
+    with own_code.calling(transform, "remembers"):
+        found = transform.remembers
+    if not (isinstance(found, tuple) and all(isinstance(name, str) for name in found)):
+        look = Returned(f"remembers of {own_code.target(type(transform))}", verb="is")
+        raise look.wrong(described(found), 'a tuple of names, such as ("residual",)')
+    return found
 
 
 def _name(vector: str, transform: Transform, what: str) -> str:

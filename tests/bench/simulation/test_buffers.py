@@ -25,7 +25,7 @@ SETTINGS = {
     "cached": ("buffer=2", "aggregation=cached", "model=mlp", "model.hidden=[8]"),
     "all at the same time": ("buffer=4", "devices.spread=1"),
     "out of time": ("buffer=3", "virtual_seconds=0.35", *SLOW),
-    "transformed": ("buffer=3", "upload=clip_noise+topk+quantise", "upload.noise=0.01", *LINKS),
+    "transformed": ("buffer=3", "upload=clip_noise+topk+quantise", *LINKS),
 }
 
 

@@ -20,7 +20,7 @@ SETTINGS = {
     "with replacement, two at a time": ("sampling=with_replacement", "engine.batch=2", "weighting=uniform"),
     "cached": ("aggregation=cached", "model=mlp", "model.hidden=[8]"),
     "out of time": ("virtual_seconds=0.35", "devices.spread=30"),
-    "transformed": ("upload=clip_noise+topk+quantise", "upload.noise=0.01", "sampling=with_replacement"),
+    "transformed": ("upload=clip_noise+topk+quantise", "sampling=with_replacement"),
 }
 
 
