@@ -1,4 +1,4 @@
-"""Transforms of uploads on quadratics, against numpy: what is left out, rounded, clipped, and what a device remembers."""
+"""Transforms of uploads on quadratics, against numpy: what is left out, rounded, cut, and what a device remembers."""
 
 from __future__ import annotations
 
