@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 
+from sweeps.equal_bytes import against_plu
 from sweeps.plan import PlannedRun, Sweep, cells, merged
 from sweeps.readings import CHOOSING, Open, Reading, asked_one_by_one, each
 from sweeps.scaled import Scaled, calibrated
@@ -145,7 +146,8 @@ BASELINES = {
     "fedprox": "algo=fedprox algo.mu=1",
     "fedasync": "algo=fedasync algo.staleness=poly algo.p=0.5 algo.mu=1",
 }
-PLU = {f"plu({R},{P},{d})": f"algo=fed2a algo.P={P} algo.D={d} algo.tvw=none algo.rce=false" for d in range(1, 11)}
+PARTLY = {d: f"algo=fed2a algo.P={P} algo.D={d} algo.tvw=none algo.rce=false" for d in range(1, 11)}
+PLU = {f"plu({R},{P},{d})": words for d, words in PARTLY.items()}
 TVW = {f"tvw-{f}": f"algo=fed2a algo.P={P} algo.D={P} algo.tvw={f} algo.rce=false" for f in ("exp", "inv", "log")}
 RCE = {"rce": f"algo=fed2a algo.P={P} algo.D={P} algo.tvw=none algo.rce=true algo.distance=cosine"}
 
@@ -270,4 +272,4 @@ scale, target = calibrated(
     " does not give",
 )
 
-SWEEPS = (table4, distances, readings, calibration, scale, target)
+SWEEPS = (table4, distances, readings, calibration, scale, target, against_plu(PARTLY))

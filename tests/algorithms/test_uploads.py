@@ -103,6 +103,14 @@ def test_how_many_jobs_are_trained_together_changes_no_bit(upload):
     assert torch.equal(ends[0], ends[1]) and torch.equal(ends[0], ends[2])
 
 
+def test_a_device_remembers_nothing_of_what_never_leaves_it():
+    one = loop("local_only", upload="topk")
+    finish(one)
+    assert one.transforms.uploads and not any(
+        one.transforms.memory.rows(name).any() for name in one.transforms.memory.initial
+    )
+
+
 def test_a_pass_that_does_not_count_leaves_what_devices_remember_as_it_was():
     """FedAgg's fixed point trains a cohort again until its mean field is found; only the last uploads are used."""
     one = loop("fedagg", "rounds=1", f"clients={clients('fedagg')}", upload="topk")
