@@ -48,7 +48,7 @@ def names(overrides: Sequence[Override]) -> None:
     for group, option in chosen.items():
         known = list(dict.fromkeys([*names_of(group), *(["auto"] if DEFAULTS[group] == "auto" else [])]))
         if group == "upload" and re.fullmatch(r"\[.*\]", option):
-            row = "+".join(re.findall(r"\w+", option))
+            row = "+".join(re.findall(r"\w+", option)) or "topk+quantise"
             raise UserError(f"upload={option} is not possible: a row of transforms is upload={row}.")
         if option not in known:
             raise unknown(GROUPS[group], option, known)
@@ -62,7 +62,9 @@ def names(overrides: Sequence[Override]) -> None:
                 was = f"{key}={kept[name]}" if name in kept else f"{group}={kept['name']}"
                 raise UserError(f"{resumed} was run with {was}: to resume, leave {key} out.")
             if not (have := fields_of(group, option)):
-                raise UserError(f"{group}={option} has no fields, so {group}.{name} cannot be set.")
+                others = [o for o in names_of(group) if name in fields_of(group, o)]
+                more = f"; add {group}={'|'.join(others)}" if others else ""
+                raise UserError(f"{group}={option} has no fields, so {group}.{name} cannot be set{more}.")
             if name not in have:
                 raise unknown(f"field of {group}={option}", name, have)
         elif group not in GROUPS and key not in KEYS:

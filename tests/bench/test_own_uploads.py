@@ -58,6 +58,7 @@ def test_a_row_has_the_fields_of_all_its_transforms() -> None:
         "upload=topk+": "Unknown transform of uploads ''",
         "upload=topk+topk": "upload=topk+topk has topk twice",
         "upload=[topk,quantise]": "a row of transforms is upload=topk+quantise.",
+        "upload.fraction=0.1": "upload=none has no fields, so upload.fraction cannot be set; add upload=topk.",
         "upload=topk upload.bits=4": "Unknown field of upload=topk 'bits'; choose from error_feedback, fraction.",
         "upload=topk upload.fraction=0": "upload.fraction=0.0 is not possible: it must be above 0 and at most 1.",
         "upload=quantise upload.bits=1": "upload.bits=1 is not possible: it must be between 2 and 24.",
