@@ -38,7 +38,7 @@ def runs(plu: Mapping[int, str]) -> tuple[PlannedRun, ...]:
 def against_plu(plu: Mapping[int, str]) -> Sweep:
     return Sweep(
         name="fed2a/uploads",
-        source="Ours: Sec. 3.3.1's partial upload (layers by rounds) against the largest numbers and fewer bits, at the "
-        "bytes of PLU(300, 10, 8), PLU(300, 10, 2) and PLU(300, 10, 1); docs/uploads.md",
+        source="Ours: Sec. 3.3.1's partial upload (layers by rounds) against the largest numbers and fewer bits, at "
+        "the bytes of PLU(300, 10, 8), PLU(300, 10, 2) and PLU(300, 10, 1); docs/uploads.md",
         runs=runs(plu),
     )

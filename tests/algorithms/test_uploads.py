@@ -15,7 +15,8 @@ TRANSFORMS = sorted(classes("upload"))
 ROW = "topk+quantise"
 HERE = ("sync", "buffered")
 UNLIKE = ("fed2a", "fedagg", "fedbabu", "fedgh", "fedlc", "scaffold")  # of each way to send something else, one
-WAYS = {"sync": (), **{name: SETTINGS[name] for name in ASYNCHRONOUS}}
+LOST = ("schedule=async", "concurrency=8", "buffer=3", "devices.loss=0.3", "devices.up=1", "devices.down=2")
+WAYS = {"sync": (), **{name: SETTINGS[name] for name in ASYNCHRONOUS}, "lost": LOST}
 SLOW = pytest.mark.slow
 
 
@@ -33,7 +34,7 @@ def each_with_every():
     """Always: a row of two with every method, and every transform with one that sends another vector beside."""
     yield from ((name, ROW, "sync") for name in ALGORITHMS)
     yield from ((name, ROW, "buffered") for name in UNLIKE if not needs_sync(name))
-    yield from (("scaffold", one, way) for one in TRANSFORMS for way in HERE)
+    yield from (("scaffold", one, way) for one in TRANSFORMS for way in (*HERE, "lost"))
     for name in ALGORITHMS:
         for way in WAYS if not needs_sync(name) else HERE[:1]:
             yield from (pytest.param(name, one, way, marks=SLOW) for one in (*TRANSFORMS, "clip_noise+topk+quantise"))
