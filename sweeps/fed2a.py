@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 
-from sweeps.equal_bytes import against_plu
 from sweeps.plan import PlannedRun, Sweep, cells, merged
 from sweeps.readings import CHOOSING, Open, Reading, asked_one_by_one, each
 from sweeps.scaled import Scaled, calibrated
@@ -146,8 +145,7 @@ BASELINES = {
     "fedprox": "algo=fedprox algo.mu=1",
     "fedasync": "algo=fedasync algo.staleness=poly algo.p=0.5 algo.mu=1",
 }
-PARTLY = {d: f"algo=fed2a algo.P={P} algo.D={d} algo.tvw=none algo.rce=false" for d in range(1, 11)}
-PLU = {f"plu({R},{P},{d})": words for d, words in PARTLY.items()}
+PLU = {f"plu({R},{P},{d})": f"algo=fed2a algo.P={P} algo.D={d} algo.tvw=none algo.rce=false" for d in range(1, 11)}
 TVW = {f"tvw-{f}": f"algo=fed2a algo.P={P} algo.D={P} algo.tvw={f} algo.rce=false" for f in ("exp", "inv", "log")}
 RCE = {"rce": f"algo=fed2a algo.P={P} algo.D={P} algo.tvw=none algo.rce=true algo.distance=cosine"}
 
@@ -272,4 +270,29 @@ scale, target = calibrated(
     " does not give",
 )
 
-SWEEPS = (table4, distances, readings, calibration, scale, target, against_plu(PARTLY))
+
+def at_the_bytes_of(plu: str, fraction: float, **others: str) -> dict[str, str]:
+    """FedAvg with the largest numbers, or others, beside Fed2A's partial upload."""
+    topk = f"topk upload.fraction={fraction}"
+    ways = {"topk": topk, "topk without feedback": f"{topk} upload.error_feedback=false", **others}
+    return {plu: PLU[plu], **{f"fedavg, {name}": f"algo=fedavg upload={words}" for name, words in ways.items()}}
+
+
+BOTH = {"topk+quantise": "topk+quantise upload.fraction=0.5597 upload.bits=8"}
+BYTES = {  # of what everything in every round is at scale=cpu, 300 times 80,795 numbers; bits are whole, the nearest
+    "100 %": {"fedavg": "algo=fedavg"},
+    "82 %": at_the_bytes_of("plu(300,10,8)", 0.7845),
+    "26 %": at_the_bytes_of("plu(300,10,2)", 0.232, quantise="quantise upload.bits=8"),
+    "17 %": at_the_bytes_of("plu(300,10,1)", 0.1399, quantise="quantise upload.bits=5", **BOTH),
+}
+uploads = Sweep(
+    name="fed2a/uploads",
+    source="Ours: Sec. 3.3.1's partial upload against the largest numbers and fewer bits, at as many bytes",
+    runs=tuple(
+        replace(run, overrides=merged(run.overrides, "scale=cpu"))
+        for share, methods in BYTES.items()
+        for run in table(("gtsrb",), {f"{PAPER};scale=cpu;bytes={share}": ""}, methods)
+    ),
+)
+
+SWEEPS = (table4, distances, readings, calibration, scale, target, uploads)
