@@ -12,7 +12,7 @@ import pytest
 from algorithms.fed2a import plu_sends_deep
 from bench.errors import UserError
 from bench.prepare import compose
-from bench.prepare.registry import create, transforms
+from bench.prepare.registry import transforms
 from bench.simulation.transforms import message
 from leaderboards.ledger import Claim, load
 from sweeps.plan import PlannedRun, find, merged, sweeps
@@ -129,18 +129,18 @@ def test_a_label_says_what_the_command_does() -> None:
 
 
 def test_uploads_of_one_setting_have_as_many_bytes() -> None:
-    """Within a thousandth where a key can reach it; bits are whole."""
-    bytes_of, full = {}, 4 * 300 * 80_795
+    """As PLU(300, 10, D), within a thousandth where a key can reach it; bits are whole."""
+    full, depths = 4 * 300 * 80_795, {"82 %": 8, "26 %": 2, "17 %": 1}
     for run in find("fed2a/uploads").runs:
-        config = resolved(run)
-        sent, algo = transforms(config["upload"]), create(config["algo"])  # type: ignore[arg-type]
-        deep = [t for t in range(300) if config["algo"]["name"] == "fedavg" or plu_sends_deep(t, algo.P, algo.D)]  # type: ignore[index]
-        share = (300 * message(sent, 3_824).bytes + len(deep) * 4 * 76_971) / full
-        bytes_of[run.method, run.setting] = share if not sent else 300 * message(sent, 80_795).bytes / full
-    for (method, setting), share in bytes_of.items():
-        (plu,) = [s for (m, at), s in bytes_of.items() if at == setting and (m.startswith("plu") or m == "fedavg")]
-        assert f"bytes={round(100 * plu)} %" in setting
-        assert share <= plu * 1.001 and (share >= plu * 0.999 or method == "fedavg, quantise"), (method, share, plu)
+        config, share = resolved(run), run.setting.rpartition("=")[2]
+        deep = sum(plu_sends_deep(t, 10, depths[share]) for t in range(300))
+        plu = 4 * (300 * 3_824 + deep * 76_971) / full
+        assert share == f"{round(100 * plu)} %"
+        if run.method.startswith("plu"):
+            assert config["algo"]["D"] == depths[share] and config["upload"] == {"name": "none"}  # type: ignore[index]
+            continue
+        sent = 300 * message(transforms(config["upload"]), 80_795).bytes / full  # type: ignore[arg-type]
+        assert abs(sent / plu - 1) < 1e-3 or (run.method == "fedavg, quantise" and sent < plu), run
 
 
 def test_cells_that_share_a_run_share_its_job() -> None:
