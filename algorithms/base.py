@@ -223,6 +223,11 @@ class Algorithm:
         """How many numbers travel up beside the model; down follows from broadcast and unicast."""
         return 0
 
+    @property
+    def extra_vectors(self) -> tuple[str, ...]:
+        """Names in Upload.extra of vectors [K, P]: `upload=` transforms them as it does the delta, and nothing else."""
+        return ()
+
     def local(self, jobs: Jobs, w: Tensor, epoch: int, fed: Fed) -> LocalRule:
         """At the start of each local epoch; w [K, P] are the devices' current models."""
         return LocalRule()

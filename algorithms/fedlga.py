@@ -57,6 +57,10 @@ class FedLGA(Algorithm):
     def extra_up(self, fed: Fed) -> int:
         return fed.layout.size if self.gradient == "last" else 0
 
+    @property
+    def extra_vectors(self) -> tuple[str, ...]:
+        return ("gradient",) if self.gradient == "last" else ()
+
     def init_server(self, w: Tensor, fed: Fed) -> State:
         return {"w": w, "nobody_finished": torch.zeros((), dtype=w.dtype, device=w.device)}
 

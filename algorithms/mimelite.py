@@ -36,6 +36,10 @@ class MimeLite(Algorithm):
     def extra_up(self, fed: Fed) -> int:
         return fed.layout.size
 
+    @property
+    def extra_vectors(self) -> tuple[str, ...]:
+        return ("gradient",)
+
     def local(self, jobs: Jobs, w: Tensor, epoch: int, fed: Fed) -> LocalRule:
         if self.beta == 0:
             return LocalRule()

@@ -39,6 +39,10 @@ class SCAFFOLD(Algorithm):
     def extra_up(self, fed: Fed) -> int:
         return fed.layout.size
 
+    @property
+    def extra_vectors(self) -> tuple[str, ...]:
+        return ("c",)
+
     def local(self, jobs: Jobs, w: Tensor, epoch: int, fed: Fed) -> LocalRule:
         if self.c == 0:
             return LocalRule()

@@ -32,6 +32,8 @@ from bench.prepare.allocator import rare_collections
 from bench.prepare.assemble import Parts, build
 from bench.prepare.resources import Neighbours, peak_memory
 from bench.record import Record
+from bench.simulation.loop import FederatedLoop
+from bench.simulation.traffic import Traffic
 
 if TYPE_CHECKING:  # Lightning takes a second, and assembling may still refuse the config
     from bench.federation import Federation, Values
@@ -119,11 +121,22 @@ def _assembled(parts: Parts) -> str:
     if loop.sync:
         schedule = f"synchronous, {who} a round"
     return (
+        f"{_sent(parts.loop)}"
         f"schedule   {schedule}\n"
         f"size       {parts.model['parameters']:,} parameters\n"
         f"target     {100 * parts.config['target']:.1f} %; {_guess(parts)}\n"
         f"engine     {loop.engine.name} ({parts.config['engine_why']})"
     )
+
+
+def _sent(loop: FederatedLoop) -> str:
+    """What transforms make of the size of an upload."""
+    if not loop.rules.upload:
+        return ""
+    shared = ~loop.engine.layout.part(loop.algo.personal)
+    rows = ((), loop.rules.upload)
+    plain, size = (Traffic(loop.algo, loop.fed, shared, row).upload(loop.version)[1] for row in rows)
+    return f"sent       {size:,} bytes an upload instead of {plain:,}\n"
 
 
 def _guess(parts: Parts) -> str:

@@ -105,6 +105,7 @@ KEYS: dict[str, Any] = {
     "seed": 0,
     "deep": 0,
     "devices": {},
+    "upload": (),
     "batch": None,
 }
 
@@ -154,8 +155,8 @@ def quadratic(
     round t, a repeated one was drawn twice; without it the loop draws `cohort` (default: all). Asynchronous: all start
     at time 0 and links are instant. `deep=k`: the last k coordinates are the deep layer and the head. Other keys:
     concurrency, buffer, refill, momentum, weight_decay, clip_norm, lr_decay (from one version to the next), weighting,
-    sampling, aggregation, on_divergence, seed, batch, optimizer (an algorithms.base.Adam), and devices, a dictionary
-    with links, loss and max_wait as in the group `devices`.
+    sampling, aggregation, on_divergence, seed, batch, optimizer (an algorithms.base.Adam), devices, a dictionary
+    with links, loss and max_wait as in the group `devices`, and upload, a row of transforms (algorithms/uploads/).
     """
     fields = {name.removeprefix("algo."): keys.pop(name) for name in list(keys) if name.startswith("algo.")}
     for name in keys:
@@ -189,7 +190,7 @@ def quadratic(
     engine, start = Eager(module, layout, batches), layout.flatten(trainable(module))
 
     def prerun(recorder: Algorithm) -> FederatedLoop:
-        return FederatedLoop(recorder, fed, engine, script, replace(rules, rounds=rounds), start)
+        return FederatedLoop(recorder, fed, engine, script, replace(rules, rounds=rounds, upload=()), start)
 
     fed = replace(fed, trace=Prerun(prerun, method.requires))
     return _traced(FederatedLoop(method, fed, engine, script, rules, start), rounds)
@@ -254,6 +255,7 @@ def _rules(own: Schedule, key: dict[str, Any]) -> Rules:
         on_divergence=key["on_divergence"],
         arrivals_per_round=1,
         batch=key["batch"],
+        upload=tuple(key["upload"]),
     )
 
 

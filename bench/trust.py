@@ -37,17 +37,34 @@ def _trusted_as(target: str) -> str:
 
 def targets(config: Mapping[str, Any]) -> dict[str, str]:
     """The code of the user's that a config would run, by the key that names it on a command line."""
-    nodes = {key: config.get(key) for key in ("algo", "dataset", "partition")}
-    found = {key: str(node.get("_target_")) for key, node in nodes.items() if isinstance(node, Mapping)}
-    own = {key: target for key, target in found.items() if split(target)}
+    nodes = {key: config.get(key) for key in ("algo", "dataset", "partition", "upload")}
+    own = {}
+    for key, node in nodes.items():
+        for k, target in enumerate(listed(node) if isinstance(node, Mapping) else ()):
+            if split(target):
+                own[f"{key}.{k}" if key == "upload" else key] = target
     model = config.get("model")
     if isinstance(model, Mapping) and model.get("name") == "custom":
         own["model.target"] = str(model.get("target"))
     return own
 
 
+def listed(node: Mapping[str, Any]) -> list[str]:
+    """The classes of an option: of a row of transforms several, or none."""
+    target = node.get("_target_", [])
+    return list(map(str, target)) if isinstance(target, list) else [str(target)]
+
+
 def words(config: Mapping[str, Any]) -> str:
     """What has to be added to a command that goes on with a run of this config, or repeats it."""
-    own = [f"{key}={target}" for key, target in targets(config).items()]
-    custom = ["model=custom"] if "model.target" in targets(config) else []
-    return "".join(f" {shlex.quote(word)}" for word in (*custom, *own))
+    found = targets(config)
+    own = [f"{key}={target}" for key, target in found.items() if not key.startswith("upload.")]
+    custom = ["model=custom"] if "model.target" in found else []
+    upload = [f"upload={_row(config['upload'])}"] if len(own) < len(found) else []
+    return "".join(f" {shlex.quote(word)}" for word in (*custom, *own, *upload))
+
+
+def _row(node: Mapping[str, Any]) -> str:
+    """topk+/path/mine.py:Mine"""
+    each = zip(str(node["name"]).split("+"), listed(node), strict=True)
+    return "+".join(target if split(target) else name for name, target in each)

@@ -272,4 +272,30 @@ scale, target = calibrated(
     " does not give",
 )
 
-SWEEPS = (table4, distances, readings, calibration, scale, target)
+
+def fewer(fraction: float, **others: str) -> dict[str, str]:
+    """FedAvg with the largest numbers alone, and with others."""
+    topk = f"topk upload.fraction={fraction}"
+    ways = {"topk": topk, "topk without feedback": f"{topk} upload.error_feedback=false", **others}
+    return {f"fedavg, {name}": f"algo=fedavg upload={words}" for name, words in ways.items()}
+
+
+PLU_2, PLU_1 = (f"plu({R},{P},{d})" for d in (2, 1))
+BOTH = {"topk+quantise": "topk+quantise upload.fraction=0.5597 upload.bits=8"}
+BYTES = {  # of what everything in every round is at scale=cpu, 300 times 80,795 numbers; bits are whole, the nearest
+    "82 %": fewer(0.7845),  # as PLU(300, 10, 8), which is in table4
+    "26 %": {PLU_2: PLU[PLU_2], **fewer(0.232, quantise="quantise upload.bits=8")},
+    "17 %": {PLU_1: PLU[PLU_1], **fewer(0.1399, quantise="quantise upload.bits=5", **BOTH)},
+}
+uploads = Sweep(
+    name="fed2a/uploads",
+    source="Ours: beside FedAvg and PLU(300, 10, 8) of fed2a/table4 at scale=cpu, Sec. 3.3.1's partial upload against "
+    "the largest numbers and fewer bits, at as many bytes",
+    runs=tuple(
+        replace(run, overrides=merged(run.overrides, "scale=cpu"))
+        for share, methods in BYTES.items()
+        for run in table(("gtsrb",), {f"{PAPER};scale=cpu;bytes={share}": ""}, methods)
+    ),
+)
+
+SWEEPS = (table4, distances, readings, calibration, scale, target, uploads)

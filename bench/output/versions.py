@@ -17,7 +17,8 @@ from bench.errors import UserError
 # 3: digests (bench/output/digests.py) and fingerprints of data and own code; 4: readings; 5: local optimisers;
 # 6: checkpoints within a round
 # 7: when places are filled; 8: decay of the rate, clipping, checkpoints of buffers that are taken as a whole
-FORMAT = 8
+# 9: transforms of uploads
+FORMAT = 9
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ CONFIG: Changes = (
     Added(7, "refill", None),
     Added(8, "lr_decay", 1.0),
     Added(8, "clip_norm", None),
+    Added(9, "upload.name", "none"),
 )
 RESULT: Changes = (Renamed(2, "engine", "cohort", "vmap"),)
 
@@ -116,6 +118,8 @@ def upgrade_checkpoint(state: dict[str, Any], number: int) -> dict[str, Any]:
             job["learned"] = _learned(job.pop("result"))
     if number < 6:  # which were written between rounds
         state |= {"tally": None, "ended": [], "again": None}
+    if number < 9:
+        state |= {"transforms": {"memory": {}, "uploads": {}}}
     return state
 
 

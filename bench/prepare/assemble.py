@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from algorithms.base import Algorithm, Fed
+from algorithms.uploads.base import Transform
 from bench import models, trust
 from bench.engine import choose
 from bench.engine.head import HeadFit
@@ -29,7 +30,7 @@ from bench.models.custom import try_out
 from bench.prepare import budget, count, fingerprints, plugins
 from bench.prepare.allocator import keep_memory
 from bench.prepare.prerun import Prerun
-from bench.prepare.registry import create
+from bench.prepare.registry import create, transforms
 from bench.seeding import stream
 from bench.simulation.devices import Devices, Population
 from bench.simulation.figures import Figures
@@ -154,8 +155,8 @@ def build(
     fed = replace(service.fed, gamma=devices.gamma)
     w0 = layout.flatten(trainable(module))
 
-    def make(fed: Fed, engine: Trains, algo: Algorithm) -> FederatedLoop:
-        return FederatedLoop(algo, fed, engine, devices, rules(config, algo, fed), w0)
+    def make(fed: Fed, engine: Trains, algo: Algorithm, upload: tuple[Transform, ...] = ()) -> FederatedLoop:
+        return FederatedLoop(algo, fed, engine, devices, replace(rules(config, algo, fed), upload=upload), w0)
 
     try:
         algo = create(config["algo"])
@@ -164,7 +165,7 @@ def build(
         workers = _start(config, replace(service, fed=replace(fed, trace=prerun)), number)
         engine = service.engine if isinstance(workers, ThisProcess) else Spread(service.engine, workers)
         prerun = Prerun(partial(make, fed, engine), algo.requires, kept)
-        loop = make(replace(fed, trace=prerun), engine, algo)
+        loop = make(replace(fed, trace=prerun), engine, algo, transforms(config["upload"]))
     except UserError:
         raise
     except ValueError as error:  # a method that cannot work with this model

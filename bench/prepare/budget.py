@@ -18,7 +18,7 @@ from bench import models
 from bench.errors import UserError, first_line
 from bench.learning.flat import Layout
 from bench.prepare import count
-from bench.prepare.registry import create
+from bench.prepare.registry import create, transforms
 from bench.prepare.resources import available, free_disk
 from bench.seeding import stream
 from bench.simulation.contract import checked
@@ -101,16 +101,18 @@ def estimate(
     )  # the models, their updates, ...
     training = batch * (rows * size.model + 2 * size.client + (0 if sync else size.broadcast))
     aggregation = plan.schedule.buffer * (2 * size.model + size.upload)
+    of_uploads = sum(len(one.remembers) for one in transforms(config["upload"])) * (1 + len(algo.extra_vectors))
+    client = size.client + of_uploads * size.model
     cached = config["aggregation"] == "cached"
     epoch = _epoch_bytes(config, max(samples))
-    kept = size.server + remembered * size.client + versions * size.broadcast
+    kept = size.server + remembered * client + versions * size.broadcast
     memory = {
         "the model": 4.0 * size.model + 2 * size.server,
         "the data": float(_data_bytes(loaded)),
         f"training {batch} at a time": float(training + _input_bytes(config, loaded, samples)),
         f"the order of samples in {fed.epochs} epochs": float(batch * epoch),
         f"{waiting} trained models": float(max(waiting * size.upload, aggregation)),
-        f"the memory of {remembered} devices": float(remembered * size.client),
+        f"the memory of {remembered} devices": float(remembered * client),
         f"{versions} versions in flight": float(versions * size.broadcast),
         "every device's last model": 3.0 * fed.clients * size.model * cached,
         "the mean trace": 2.0 * (2 * fed.epochs + 1) * size.model * ("trace" in algo.requires),

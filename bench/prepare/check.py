@@ -47,6 +47,9 @@ def names(overrides: Sequence[Override]) -> None:
     resumed = next((Path(str(o.value())) for o in overrides if o.key_or_group == "resume"), None)
     for group, option in chosen.items():
         known = list(dict.fromkeys([*names_of(group), *(["auto"] if DEFAULTS[group] == "auto" else [])]))
+        if group == "upload" and re.fullmatch(r"\[.*\]", option):
+            row = "+".join(re.findall(r"\w+", option)) or "topk+quantise"
+            raise UserError(f"upload={option} is not possible: a row of transforms is upload={row}.")
         if option not in known:
             raise unknown(GROUPS[group], option, known)
     for override in overrides:
@@ -59,7 +62,9 @@ def names(overrides: Sequence[Override]) -> None:
                 was = f"{key}={kept[name]}" if name in kept else f"{group}={kept['name']}"
                 raise UserError(f"{resumed} was run with {was}: to resume, leave {key} out.")
             if not (have := fields_of(group, option)):
-                raise UserError(f"{group}={option} has no fields, so {group}.{name} cannot be set.")
+                others = [o for o in names_of(group) if name in fields_of(group, o)]
+                more = f"; add {group}={'|'.join(others)}" if others else ""
+                raise UserError(f"{group}={option} has no fields, so {group}.{name} cannot be set{more}.")
             if name not in have:
                 raise unknown(f"field of {group}={option}", name, have)
         elif group not in GROUPS and key not in KEYS:
@@ -82,10 +87,11 @@ def config(config: Mapping[str, Any]) -> None:
     tau_max, epochs = config["devices"]["tau_max"], config["epochs"]
     if tau_max is not None and tau_max > epochs:
         raise UserError(f"devices.tau_max={tau_max} is more than epochs={epochs}: a device trains at least one.")
-    made = {group: _made(group, config[group]) for group in registry.BASES}
-    _fits(config, made["dataset"])
-    _optimizer(config, made["algo"])
-    schedule.check(config, made["algo"])
+    made = {group: [_made(group, part) for part in registry.parts(config[group])] for group in registry.BASES}
+    (dataset,), (algo,) = made["dataset"], made["algo"]
+    _fits(config, dataset)
+    _optimizer(config, algo)
+    schedule.check(config, algo)
 
 
 def writable(folder: Path, key: str = "out") -> None:

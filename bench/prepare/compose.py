@@ -218,7 +218,7 @@ def _resolved(given: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
 def _kept(given: Mapping[str, Any], keys: frozenset[str]) -> dict[str, Any]:
     """The config of the run to resume, which the command line must not contradict."""
     run = read(Path(given["resume"]))
-    named = {key for key in keys & registry.BASES.keys() if trust.split(given[key]["_target_"])}
+    named = {key for key in keys & registry.BASES.keys() if any(map(trust.split, trust.listed(given[key])))}
     same = {key for key in named if given[key]["name"] == run.config[key]["name"]}  # others are refused below
     run = replace(run, config=run.config | {k: own_files.taken(run.config[k], k, given[k]["name"]) for k in same})
     check.resumable(run)

@@ -19,6 +19,7 @@ GROUPS = {
     "protocol": "protocol",
     "devices": "device population",
     "optimizer": "local optimiser",
+    "upload": "transform of uploads",
     "engine": "engine",
     "logger": "logger",
 }
@@ -26,6 +27,7 @@ DEFAULTS = {  # what `auto` is, bench/prepare/resolve.py decides
     "algo": "fedavg",
     "dataset": "digits",
     **dict.fromkeys(("model", "partition", "protocol", "devices", "optimizer", "engine"), "auto"),
+    "upload": "none",
     "logger": "wandb",
 }
 

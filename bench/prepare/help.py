@@ -19,6 +19,7 @@ EXAMPLES = (
     ("partition=dirichlet partition.alpha=0.6", "other data on the devices"),
     ("algo=fedlga dataset=fmnist protocol=fedlga", "a paper's setting"),
     ("dataset=fmnist scale=smoke", "does it run at all?"),
+    ("upload=topk+quantise upload.fraction=0.05", "devices send a twentieth, in few bits"),
     ("algo=./mine.py dataset=./data.py", "classes in files of your own: docs/own_algorithm.md"),
     ("model=custom model.target=./net.py:Net", "a LightningModule of your own: docs/own_model.md"),
     ("resume=runs/<id>", "continue an interrupted run"),
@@ -27,6 +28,7 @@ EXAMPLES = (
 AUTO = {
     "protocol": ": the algorithm's own paper's, or the data set's home paper's",
     **dict.fromkeys(("model", "partition", "devices", "optimizer"), ": the protocol's or the data set's"),
+    "upload": "; one after the other as in upload=topk+quantise",
 }
 
 

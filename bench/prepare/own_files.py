@@ -1,4 +1,4 @@
-"""Algorithms, data sets and partitions in files of the user's: algo=./mine.py stands for the class in that file."""
+"""Classes in files of the user's: algo=./mine.py, or dataset=, partition=, upload=, stands for the one in that file."""
 
 from __future__ import annotations
 
@@ -19,9 +19,16 @@ from bench.prepare.resolve import fields_of, names_of
 
 _DOTTED = re.compile(r"[\w.]+")  # package.Class, within a,b too
 _PATH = re.compile(r"(?<![^,()\[\]'\"])[^,()\[\]'\"]+\.py(?::\w+)?(?=$|[\s,)\]'\"])")  # also within a,b and choice(a,b)
+_ONE = re.compile(_PATH.pattern.replace("[^,", "[^+,").replace(r"[\s,", r"[\s+,"))  # also within a+b
+_ROW = re.compile(r"\w+(?:\+\w*)+")  # a+b
 _SAFE = re.compile(r"[\w./:+@%*-]+")
 LONGEST = 80  # characters of a class's name
-_NEEDED = {"algo": (), "dataset": ("title", "defaults", "load", "available"), "partition": ("deal",)}
+_NEEDED = {
+    "algo": (),
+    "dataset": ("title", "defaults", "load", "available"),
+    "partition": ("deal",),
+    "upload": ("send",),
+}
 
 
 def arguments(argv: Sequence[str]) -> list[str]:
@@ -31,6 +38,8 @@ def arguments(argv: Sequence[str]) -> list[str]:
 
 def _argument(text: str) -> str:
     key, equals, value = text.partition("=")
+    if equals and key == "upload":
+        return f"{key}={transforms(value)}"
     if equals and key in registry.BASES:
         return f"{key}={_PATH.sub(lambda found: register(key, found[0]), value)}"
     if equals and key == "model.target":
@@ -39,6 +48,15 @@ def _argument(text: str) -> str:
         quoted = "'" in value or '"' in value
         return f"{key}={_PATH.sub(lambda found: _absolute(found[0], quoted), value)}"
     return text
+
+
+def transforms(text: str) -> str:
+    """Rows of transforms as options of their group: topk+./mine.py is topk+mine."""
+    registry.classes("upload")
+    names = _ONE.sub(lambda found: register("upload", found[0]), text)
+    for row in _ROW.findall(names):
+        registry.combine(row)
+    return names
 
 
 def _absolute(text: str, quoted: bool) -> str:
@@ -56,7 +74,9 @@ def named(config: dict[str, Any], words: Sequence[str]) -> dict[str, Any]:
     for word in words:
         key, _, value = word.partition("=")
         found = trust.split(value)
-        if key in registry.BASES and found:
+        if key == "upload":
+            config = config | {key: taken(config[key], key, transforms(value))}
+        elif key in registry.BASES and found:
             name = register(key, value)
             config = config | {key: taken(config[key], key, name)}
         elif key == "model.target" and config["model"].get("name") == "custom":
@@ -73,7 +93,7 @@ def taken(node: Mapping[str, Any], group: str, name: str) -> dict[str, Any]:
     """A recorded node with the class of this name, which may lie elsewhere by now."""
     if node["name"] != name:
         raise UserError(f"The record was run with {group}={node['name']}, not {name}.")
-    return {**node, "_target_": own_code.target(registry.classes(group)[name])}
+    return {**node, "_target_": registry.target(group, name)}
 
 
 def register(group: str, text: str) -> str:

@@ -1,4 +1,5 @@
-"""Algorithms, data sets and partitions are dataclasses; each joins its Hydra group under its lower-case name."""
+"""Algorithms, data sets, partitions and transforms of uploads are dataclasses; each joins its Hydra group under its
+lower-case name."""
 
 from __future__ import annotations
 
@@ -15,13 +16,15 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from hydra.core.config_store import ConfigStore
 
 from algorithms.base import Algorithm
+from algorithms.uploads.base import Transform
 from bench import own_code, trust
 from bench.errors import UserError, unknown
 from bench.prepare.given_data import Given
 from datamodules.base import Dataset
 from datamodules.partition import Partition
 
-BASES: dict[str, type] = {"algo": Algorithm, "dataset": Dataset, "partition": Partition}
+BASES: dict[str, type] = {"algo": Algorithm, "dataset": Dataset, "partition": Partition, "upload": Transform}
+NOTHING = "none"  # of the group upload, whose options are rows of transforms: none, topk, topk+quantise
 _classes: dict[str, dict[str, type]] = {group: {} for group in BASES}
 _twins: dict[tuple[str, str], type] = {}
 
@@ -36,17 +39,82 @@ def register(cls: type) -> type:
     """Make a class from anywhere an option of its group; returns it, so that it can be used as a decorator."""
     group = next((g for g, base in BASES.items() if issubclass(cls, base)), None)
     if group is None:
-        raise TypeError(f"{cls.__name__} is not an Algorithm, a Dataset or a Partition")
+        raise TypeError(f"{cls.__name__} is not an Algorithm, a Dataset, a Partition or a Transform")
     name = cls.__name__.lower()
     known = _classes[group].get(name, cls)
     if own_code.target(known) != own_code.target(cls):
         raise ValueError(f"two classes are called {group}={name}: {own_code.target(known)} and {own_code.target(cls)}")
     _classes[group][name] = cls
-    _store(group, name, [("_target_", str, field(default=own_code.target(cls))), *_twin_fields(cls)])
+    if group == "upload":
+        combine(name)
+    else:
+        _store(group, name, [("_target_", str, field(default=own_code.target(cls))), *_twin_fields(cls)])
     if group == "partition":
         union = {f[0]: (f[0], Any, None) for c in _classes[group].values() for f in _twin_fields(c)}
         _store(group, "auto", list(union.values()))
     return cls
+
+
+def combine(name: str) -> None:
+    """Makes topk+quantise an option of the group upload: one transform after the other, with the fields of both."""
+    known, parts = _classes["upload"], name.split("+")
+    for k, part in enumerate(parts):
+        if part not in known:
+            raise unknown("transform of uploads", part, known)
+        if part in parts[:k]:
+            raise UserError(f"upload={name} has {part} twice: each transform once, as in upload=topk+quantise.")
+    columns: dict[str, tuple[str, Any, Any]] = {}
+    for part in parts:
+        for column in _twin_fields(known[part]):
+            if column[0] in columns:
+                raise UserError(
+                    f"upload={name} would have two fields upload.{column[0]}: give that of {part} another name."
+                )
+            columns[column[0]] = column
+    targets = [own_code.target(known[part]) for part in parts]
+    _store("upload", name, [("_target_", list[str], field(default_factory=targets.copy)), *columns.values()])
+
+
+def options(group: str) -> list[str]:
+    """What can be chosen of a group: rows of transforms are there once they were named."""
+    if group != "upload":
+        return list(classes(group))
+    _discover()
+    return sorted((name for of, name in _twins if of == group), key=lambda name: (name != NOTHING, name))
+
+
+def columns(group: str, option: str) -> list[str]:
+    """The fields that can be set of an option."""
+    return [f.name for f in fields(twin(group, option)) if f.name not in ("name", "_target_")]
+
+
+def parts(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The nodes of the dataclasses that a node stands for: of each transform, else it alone."""
+    targets = node.get("_target_", [])
+    if isinstance(targets, str):
+        return [node]
+    found: list[Mapping[str, Any]] = []
+    known: list[str] = []
+    left = {key: value for key, value in node.items() if key not in ("_target_", "name")}
+    for target in targets:
+        own = defaults(_load(target))
+        known += own
+        found.append({"_target_": target, **{key: left.pop(key) for key in own if key in left}})
+    if left:
+        raise unknown(f"field of upload={node.get('name')}", next(iter(left)), known)
+    return found
+
+
+def transforms(node: Mapping[str, Any]) -> tuple[Transform, ...]:
+    """Those of the group upload."""
+    return tuple(map(create, parts(node)))
+
+
+def target(group: str, option: str) -> str | list[str]:
+    """What `_target_` of an option is."""
+    if group != "upload":
+        return own_code.target(classes(group)[option])
+    return [own_code.target(classes(group)[part]) for part in option.split("+")]
 
 
 def create(node: Mapping[str, Any]) -> Any:
@@ -100,7 +168,8 @@ def defaults(cls: type) -> dict[str, Any]:
 
 @cache
 def _discover() -> None:
-    for package in ("algorithms", "datamodules"):
+    _store("upload", NOTHING, [])
+    for package in ("algorithms", "algorithms.uploads", "datamodules"):
         for info in pkgutil.iter_modules(import_module(package).__path__, f"{package}."):
             name = info.name.rpartition(".")[2]
             # module.py imports all of Lightning (5 s); names with an underscore are private or commands

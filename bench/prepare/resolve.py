@@ -39,6 +39,7 @@ def resolve(cfg: Mapping[str, Any], given: Set[str]) -> dict[str, Any]:
     config["dataset"] = _fields("dataset", cfg["dataset"], [layer.get("dataset", {}) for layer in layers], given)
     for group in FALLBACK:
         config[group] = _node(group, cfg[group], layers, given)
+    config["upload"] = _fields("upload", cfg["upload"], [], given)
     if config["model"]["name"] == "custom":
         from bench.models.custom import sgd  # the user's module decides whether Lightning is imported here
 
@@ -82,6 +83,7 @@ def describe(config: Mapping[str, Any]) -> list[str]:
         f"partition  {call(config['partition'])} over {config['clients']} clients",
         f"model      {call(config['model'])}",
         *([f"optimizer  {call(config['optimizer'])}"] if config["optimizer"]["name"] != "sgd" else []),
+        *([f"upload     {call(config['upload'])}"] if config["upload"]["name"] != registry.NOTHING else []),
     ]
 
 
@@ -99,13 +101,13 @@ def options(group: str) -> dict[str, dict[str, Any]]:
 
 def names_of(group: str) -> list[str]:
     """The options of a group, `auto` apart."""
-    return list(registry.classes(group) if group in registry.BASES else options(group))
+    return registry.options(group) if group in registry.BASES else list(options(group))
 
 
 def fields_of(group: str, option: str) -> list[str]:
     """What can be set below a group once the option is chosen."""
     if group in registry.BASES and option != "auto":
-        return list(registry.defaults(registry.classes(group)[option]))
+        return registry.columns(group, option)
     if option == "auto" and option not in options(group):
         return list(dict.fromkeys(f for name in names_of(group) for f in fields_of(group, name)))
     return [] if group == "protocol" else [key for key in options(group)[option] if key != "name"]

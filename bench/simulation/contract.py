@@ -72,6 +72,10 @@ class Checked(Algorithm):
         return self._requires
 
     @property
+    def extra_vectors(self) -> tuple[str, ...]:
+        return self.method.extra_vectors
+
+    @property
     def chooses_on_arrival(self) -> bool:
         return self.method.chooses_on_arrival
 
@@ -166,6 +170,10 @@ class Checked(Algorithm):
         beside, said = sum(value[0].numel() for value in found.extra.values()), self.extra_up(fed)
         if beside > said:
             raise look.wrong(f"{beside} numbers beside the model", f"at most {said}, which extra_up says are sent")
+        for name in self.extra_vectors:
+            if name not in found.extra:
+                raise look.wrong(f"no {name!r} in extra", "what extra_vectors names")
+            look.tensor(f'.extra["{name}"]', found.extra[name], like.shape, like.dtype, like.device)
         known = self._remembers or {}
         for name, value in found.memory.items():
             if name not in known:
@@ -258,7 +266,7 @@ class Checked(Algorithm):
 
     def _declared(self) -> None:
         """What the class itself says."""
-        for kind in ("broadcast", "unicast"):
+        for kind in ("broadcast", "unicast", "extra_vectors"):
             names = getattr(self, kind)
             if not (isinstance(names, tuple) and all(isinstance(name, str) for name in names)):
                 raise self._wrong(kind, "is", names, 'a tuple of names, such as ("w",)')

@@ -25,6 +25,7 @@ from bench.simulation.schedule import Rules
 from bench.simulation.tally import Ended, Tally
 from bench.simulation.traffic import Traffic
 from bench.simulation.training import Learner, Training
+from bench.simulation.transforms import Transforms
 from bench.simulation.travel import travel
 from bench.simulation.underway import Underway
 
@@ -52,14 +53,16 @@ class Coordinator:
         self.by_buffers = not self.sync and self.foreseeable and unhurried and waits
         self.arrivals_per_round = rules.arrivals_per_round or rules.schedule.buffer
         self.sync_stragglers = self.sync and rules.schedule.buffer > 1
-        self.training: Learner = training or Training(algo, fed, engine, rules, w0)
+        shared = ~engine.layout.part(algo.personal)
+        self.transforms = Transforms(rules.upload, algo, fed, shared, devices.seed, w0)
+        self.training: Learner = training or Training(algo, fed, engine, rules, w0, self.transforms)
         self.underway = Underway(engine)
         self.server = algo.init_server(w0, fed)
         own = {"w": w0} if algo.personal != "none" or algo.keeps_unsent else {}
         sent = {"sent": fed.all_layers} if algo.keeps_unsent else {}
         self.memory = Memory({**algo.init_client(w0, fed), **own, **sent}, fed.clients)
         self.clock = Clock(counts_starts=self.by_buffers)
-        self.traffic = Traffic(algo, fed, ~engine.layout.part(algo.personal))
+        self.traffic = Traffic(algo, fed, shared, rules.upload)
         self.bytes_down = self.traffic.download_size(self.server, algo)  # to a device
         self.version = self.round = self.arrivals = self.evaluations = self.next_job = self.dropped = 0
         self.dispatches: Counter[int] = Counter()
@@ -174,6 +177,8 @@ class Coordinator:
     def next_version(self) -> bool:
         """Whether the same devices are to train once more before the version counts."""
         repeat = self.sync and self.algo.repeat_round(self.server, self.fed)
+        if repeat:
+            self.transforms.undo()
         self.traffic.aggregated(self.version)
         self.version += 0 if repeat else 1
         return repeat

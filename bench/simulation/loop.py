@@ -18,7 +18,7 @@ from bench.simulation.learned import Outcomes
 from bench.simulation.tally import Tally
 
 COUNTERS = ("version", "round", "arrivals", "evaluations", "next_job", "dropped", "out_of_time")
-PARTS = ("clock", "traffic", "memory")
+PARTS = ("clock", "traffic", "memory", "transforms")
 
 
 class FederatedLoop(Events):

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from algorithms.base import Adam, Algorithm, Fed, Schedule
+from algorithms.uploads.base import Transform
 from bench.errors import UserError
 from bench.learning.flat import Layout
 from bench.simulation.contract import checked
@@ -28,6 +29,7 @@ class Rules:
     virtual_seconds: float = math.inf
     on_divergence: str = "stop"
     batch: int | None = None  # most jobs trained in one engine call
+    upload: tuple[Transform, ...] = ()  # what becomes of an upload on its way, in this order
 
     def jobs_per_call(self, size: int, parallel_parts: int) -> int:
         """How many jobs of `size` numbers are trained in one call; at a time, the engine computes `parallel_parts`."""

@@ -1,25 +1,31 @@
-"""Bytes that travel: four for every number that is sent."""
+"""Bytes that travel: four for every number that is sent, or what transforms of uploads make of it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 from torch import Tensor
 
 from algorithms.base import Algorithm, Fed, State
+from algorithms.uploads.base import Transform
 from bench.metrics import BYTES_PER_PARAMETER as BYTES
 from bench.metrics import GB
 from bench.simulation.contract import Checked
+from bench.simulation.transforms import message
 
 
 class Traffic:
-    """Totals over the run, per kind of link. `shared` [P] is the part of w that leaves a device at all."""
+    """Totals over the run, per kind of link. `shared` [P] is the part of w that leaves a device at all, `upload` what
+    becomes of it and of the method's extra vectors."""
 
-    def __init__(self, algo: Checked, fed: Fed, shared: Tensor) -> None:
+    def __init__(self, algo: Checked, fed: Fed, shared: Tensor, upload: Sequence[Transform]) -> None:
         self.up = self.down = self.peer = 0
         self.message = BYTES * fed.layout.size  # a gradient from device to device
-        self._extra_up = algo.extra_up(fed)
+        vectors = len(algo.extra_vectors)
+        beside = algo.extra_up(fed) - vectors * fed.layout.size  # what no transform changes
+        self._beside = vectors * message(upload, fed.layout.size).bytes + BYTES * beside
         self._changes = type(algo.method).sends is not Algorithm.sends  # with the version
         self._kept = int((~shared).sum())  # numbers of w that never travel
         # a method that leaves layers out also gets its papers' figure: what one device would have sent that took part
@@ -29,22 +35,22 @@ class Traffic:
 
         @lru_cache(maxsize=2)
         def sends(version: int) -> tuple[list[bool], int]:
-            """Layers, and how many of their numbers travel."""
+            """Layers, and the bytes of these."""
             layers = algo.sends(version, fed)
-            return layers.tolist(), int((fed.layout.expand(layers) & shared).sum())
+            return layers.tolist(), message(upload, int((fed.layout.expand(layers) & shared).sum())).bytes
 
         self._sends = sends
 
     def upload(self, version: int) -> tuple[list[bool], int]:
         """The layers that devices which downloaded this version send, and the bytes of these and what the method sends
         beside them."""
-        layers, numbers = self._sends(version if self._changes else 0)
-        return layers, BYTES * (numbers + self._extra_up)
+        layers, size = self._sends(version if self._changes else 0)
+        return layers, size + self._beside
 
     def aggregated(self, version: int) -> None:
         """The server made a version out of this one."""
         if self.every_round is not None:
-            self.every_round += BYTES * self._sends(version)[1]
+            self.every_round += self._sends(version)[1]
 
     def row(self) -> dict[str, float]:
         """The columns of metrics.csv."""

@@ -17,6 +17,7 @@ from bench.simulation.dispatch import Dispatch
 from bench.simulation.learned import Learned, Uploads, column
 from bench.simulation.memory import Memory
 from bench.simulation.schedule import Rules
+from bench.simulation.transforms import Transforms
 
 Sent = Mapping[int, State]  # version -> what was broadcast with it
 
@@ -33,8 +34,10 @@ class Learner(Protocol):
 
 
 class Training:
-    def __init__(self, algo: Algorithm, fed: Fed, engine: Trains, rules: Rules, w0: Tensor) -> None:
-        self.algo, self.fed, self.engine, self.rules = algo, fed, engine, rules
+    def __init__(
+        self, algo: Algorithm, fed: Fed, engine: Trains, rules: Rules, w0: Tensor, transforms: Transforms
+    ) -> None:
+        self.algo, self.fed, self.engine, self.rules, self.transforms = algo, fed, engine, rules, transforms
         self.jobs_per_call = rules.jobs_per_call(w0.numel(), engine.parallel_parts)
         self.personal = engine.layout.part(algo.personal)  # [P]: the part of w that stays on the device
         self._shared = ~self.personal if bool(self.personal.any()) else None
@@ -72,6 +75,7 @@ class Training:
 
     def merge(self, server: State, version: int, rows: Dispatch, learned: Uploads, sent: Sent) -> State:
         """The server's next state."""
+        learned = self.transforms.received(rows, learned)
         found = updates(server["w"], version, rows, learned, self.fed, sent, self._shared, self.rules.weighting)
         if self._sums is not None:
             self.last_trace, self._sums = self._sums.means(), None

@@ -16,9 +16,10 @@ def finish(loop):
 
 
 def state(loop):
-    """All that a method keeps, by name."""
+    """All that a method keeps, by name, and what its devices remember of their uploads."""
     memory = {f"client {key}": loop.memory.rows(key) for key in loop.memory.initial}
-    return {**loop.server, **memory}
+    uploads = {f"upload {key}": loop.transforms.memory.rows(key) for key in loop.transforms.memory.initial}
+    return {**loop.server, **memory, **uploads}
 
 
 def watch(loop, **hooks):

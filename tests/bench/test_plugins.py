@@ -68,6 +68,17 @@ ALGORITHMS = {
     ),
     # what the class says
     "broadcast": ('    broadcast: ClassVar = "w"\n', "broadcast of .*is 'w': it has to be a tuple"),
+    "extra_vectors": ('    extra_vectors: ClassVar = "c"\n', "extra_vectors of .*is 'c': it has to be a tuple"),
+    "extra_vectors of nothing": (
+        '    extra_vectors: ClassVar = ("c",)\n',
+        "upload of .*returned no 'c' in extra: it has to be what extra_vectors names",
+    ),
+    "extra_vectors too short": (
+        '    extra_vectors: ClassVar = ("c",)\n'
+        + hook("extra_up", "return fed.layout.size")
+        + hook("upload", 'd = trained.end - jobs.received; return Upload(d, extra={"c": d[:, 1:]})'),
+        r'upload of .*returned extra\["c"\] = torch.float32.*it has to be torch.float32 of shape \[1, 4810\]',
+    ),
     "broadcast without w": ('    broadcast: ClassVar = ("v",)\n', "every device downloads the model"),
     "personal": (
         '    personal: ClassVar = "Body"\n',

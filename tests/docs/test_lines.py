@@ -30,6 +30,7 @@ STAND_INS = {
     "algo=yours": "algo=fedavg",
     "dataset=yours": "dataset=digits",
     "partition=yours": "partition=iid",
+    "upload=yours": "upload=topk",
     # the example of own_paper.md, which is not in place here
     "example": "fedlga",
     "example/table1": "fedlga/table4",

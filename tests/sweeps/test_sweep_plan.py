@@ -9,15 +9,18 @@ from re import sub
 
 import pytest
 
+from algorithms.fed2a import plu_sends_deep
 from bench.errors import UserError
 from bench.prepare import compose
+from bench.prepare.registry import transforms
+from bench.simulation.transforms import message
 from leaderboards.ledger import Claim, load
 from sweeps.plan import PlannedRun, find, merged, sweeps
 from sweeps.readings import CHOOSING
 
 NAMES = {
     *(f"fedlga/{name}" for name in ("table4", "table5", "table6", "fig2", "fig6", "fig7", "fig8", "fig9", "fig10")),
-    *("fedlga/variations", "fed2a/table4", "fed2a/distances"),
+    *("fedlga/variations", "fed2a/table4", "fed2a/distances", "fed2a/uploads"),
     *(f"fedlc/{name}" for name in ("degrees", "levels", "devices", "traffic", "loss", "budgets", "equal_rate")),
     *(f"fedagg/{name}" for name in ("table3", "table5", "table6", "fig2", "fig12", "alg1", "t500", "equal_rate")),
     *(f"{paper}/readings" for paper in ("fedlga", "fed2a", "fedlc", "fedagg")),
@@ -62,7 +65,7 @@ def test_every_place_a_sweep_covers_has_claims() -> None:
 @pytest.mark.parametrize("name", sorted(sweeps()))
 def test_a_sweep_names_its_source_and_the_paper_protocol_and_scale(name: str) -> None:
     sweep, paper = sweeps()[name], name.partition("/")[0]
-    scale = "cpu" if name.endswith(("/scale", "/target")) else "paper"
+    scale = "cpu" if name.endswith(("/scale", "/target", "/uploads")) else "paper"
     assert sweep.source and len(sweep.seeds) == (1 if name.endswith("/scale") else 3)
     for run in sweep.runs:
         assert f"protocol={paper}" in run.overrides and f"scale={scale}" in run.overrides
@@ -123,6 +126,21 @@ def test_a_label_says_what_the_command_does() -> None:
     config = resolved(run)
     assert (config["algo"]["P"], config["algo"]["D"], config["rounds"]) == (10, 3, 300)  # type: ignore[index]
     assert (config["algo"]["tvw"], config["algo"]["rce"]) == ("none", False)  # type: ignore[index]
+
+
+def test_uploads_of_one_setting_have_as_many_bytes() -> None:
+    """As PLU(300, 10, D), within a thousandth where a key can reach it; bits are whole."""
+    full, depths = 4 * 300 * 80_795, {"82 %": 8, "26 %": 2, "17 %": 1}
+    for run in find("fed2a/uploads").runs:
+        config, share = resolved(run), run.setting.rpartition("=")[2]
+        deep = sum(plu_sends_deep(t, 10, depths[share]) for t in range(300))
+        plu = 4 * (300 * 3_824 + deep * 76_971) / full
+        assert share == f"{round(100 * plu)} %"
+        if run.method.startswith("plu"):
+            assert config["algo"]["D"] == depths[share] and config["upload"] == {"name": "none"}  # type: ignore[index]
+            continue
+        sent = 300 * message(transforms(config["upload"]), 80_795).bytes / full  # type: ignore[arg-type]
+        assert abs(sent / plu - 1) < 1e-3 or (run.method == "fedavg, quantise" and sent < plu), run
 
 
 def test_cells_that_share_a_run_share_its_job() -> None:

@@ -34,6 +34,12 @@ def test_memory_of_devices_counts_those_that_can_have_some():
     assert estimate("algo=scaffold", "cohort=3", "rounds=99")[0]["the memory of 20 devices"] == 20 * P
 
 
+def test_what_devices_remember_of_their_uploads_counts_for_each_vector_that_they_send():
+    assert estimate("algo=fedavg", "upload=topk+quantise")[0]["the memory of 20 devices"] == 20 * P
+    assert estimate("algo=scaffold", "upload=topk")[0]["the memory of 20 devices"] == 20 * 3 * P
+    assert estimate("algo=fedavg", "upload=quantise")[0]["the memory of 20 devices"] == 0
+
+
 def test_workers_hold_what_they_do_not_share_and_the_jobs_on_their_way():
     memory, _ = estimate("algo=fedavg", "cohort=10", "engine.workers=4")
     assert memory["4 workers"] == 3 * 0.05e9 + 10 * 2 * P

@@ -10,6 +10,7 @@ from bench.prepare import compose
 from bench.prepare.assemble import build
 from bench.prepare.registry import classes
 from bench.simulation.clock import Clock
+from tests.algorithms.loops import state
 from tests.bench.simulation.test_rounds import history, spoil
 
 SMALL = ("dataset=digits", "clients=8", "cohort=4", "rounds=9", "epochs=2", "batch_size=40", "test_samples=64")
@@ -24,6 +25,7 @@ SETTINGS = {
     "cached": ("buffer=2", "aggregation=cached", "model=mlp", "model.hidden=[8]"),
     "all at the same time": ("buffer=4", "devices.spread=1"),
     "out of time": ("buffer=3", "virtual_seconds=0.35", *SLOW),
+    "transformed": ("buffer=3", "upload=clip_noise+topk+quantise", *LINKS),
 }
 
 
@@ -39,9 +41,8 @@ def loop(*overrides, by_buffers=True):
 def same(*overrides):
     buffers, events = loop(*overrides), loop(*overrides, by_buffers=False)
     assert repr(history(buffers)) == repr(history(events))
-    memories = [{name: one.memory.rows(name) for name in one.memory.initial} for one in (buffers, events)]
-    for one, two in ((buffers.server, events.server), memories):
-        assert one.keys() == two.keys() and all(torch.equal(value, two[name]) for name, value in one.items())
+    one, two = state(buffers), state(events)
+    assert one.keys() == two.keys() and all(torch.equal(value, two[name]) for name, value in one.items())
     return buffers
 
 

@@ -11,6 +11,7 @@ from bench.prepare import compose
 from bench.prepare.assemble import build
 from bench.prepare.registry import classes
 from bench.record import TIMES
+from tests.algorithms.loops import state
 
 SMALL = ("dataset=digits", "clients=8", "cohort=4", "rounds=3", "epochs=2", "batch_size=40", "test_samples=64")
 NETWORK = ("devices.rho=0.5", "devices.up=[1,3]", "devices.down=[2,5]", "devices.redraw=true")
@@ -19,6 +20,7 @@ SETTINGS = {
     "with replacement, two at a time": ("sampling=with_replacement", "engine.batch=2", "weighting=uniform"),
     "cached": ("aggregation=cached", "model=mlp", "model.hidden=[8]"),
     "out of time": ("virtual_seconds=0.35", "devices.spread=30"),
+    "transformed": ("upload=clip_noise+topk+quantise", "sampling=with_replacement"),
 }
 
 
@@ -44,9 +46,8 @@ def same(*overrides, spoil=None):
         if spoil is not None:
             spoil(one)
     assert repr(history(whole)) == repr(history(events))
-    memories = ({name: one.memory.rows(name) for name in one.memory.initial} for one in (whole, events))
-    for one, two in zip((whole.server, next(memories)), (events.server, next(memories)), strict=True):
-        assert one.keys() == two.keys() and all(torch.equal(value, two[name]) for name, value in one.items())
+    one, two = state(whole), state(events)
+    assert one.keys() == two.keys() and all(torch.equal(value, two[name]) for name, value in one.items())
     return whole
 
 
