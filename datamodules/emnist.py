@@ -104,7 +104,7 @@ def _read_mat(path: Path, part: str, classes: int, first_label: int) -> Split:
     try:
         with opened(path) as file:
             content = loadmat(file, variable_names=["dataset"])["dataset"][0, 0][part][0, 0]
-        images, labels, writers = (content[field][0, 0] for field in ("images", "labels", "writers"))
+        images, labels, writers = (content[field] for field in ("images", "labels", "writers"))
         x = torch.from_numpy(images.reshape(-1, 28, 28))  # rows as in C, whatever their order in memory
         y, writer = (torch.from_numpy(column.ravel().astype(np.int64)) for column in (labels, writers))
     except (OSError, EOFError, ValueError, LookupError, TypeError, NotImplementedError, MatReadError, error) as why:

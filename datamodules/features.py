@@ -13,7 +13,8 @@ from datamodules.samples import Samples
 SOME = 5000  # samples from which the direction is found
 TURNS = 30  # of power iteration
 BLOCK = 100  # samples that are multiplied at a time
-LARGE = 2**20  # to which its whole numbers are rounded: no sum of theirs reaches 2^53, so that each is exact
+LEVELS = 2**16 - 1  # of measured numbers
+LARGE = 2**18  # up to which its whole numbers go: with half a million a sample no sum reaches 2^53, so each is exact
 Array = NDArray[Any]
 
 
@@ -67,7 +68,7 @@ def _rounded(values: Array) -> Array:
 
 @dataclass(frozen=True)
 class Scale:
-    """Features as bytes: pixels as they are, measured numbers from the least to the largest of their column."""
+    """Features as whole numbers: pixels as they are, measured numbers by their place in the range of their column."""
 
     low: Array
     high: Array
@@ -76,7 +77,7 @@ class Scale:
     def of(cls, samples: Samples) -> Scale:
         kind = samples.features(slice(1)).dtype
         if kind == np.uint8:
-            return cls(np.zeros(1), np.full(1, 255.0))
+            return cls(np.zeros(1), np.zeros(1))
         if kind.kind != "f":
             raise DataError(
                 f"The features of {samples.name} are {kind}, neither pixels nor measured numbers: use a partition "
@@ -86,8 +87,8 @@ class Scale:
         low, high = zip(*ends, strict=True)
         return cls(np.min(low, 0).astype(float), np.max(high, 0).astype(float))
 
-    def __call__(self, features: Array) -> NDArray[np.uint8]:
+    def __call__(self, features: Array) -> NDArray[np.unsignedinteger]:
         if features.dtype == np.uint8:
             return features
         width = np.where(self.high > self.low, self.high - self.low, 1.0)
-        return np.rint((features - self.low) / width * 255).astype(np.uint8)
+        return np.rint((features - self.low) / width * LEVELS).astype(np.uint16)
