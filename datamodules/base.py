@@ -174,7 +174,7 @@ class Dataset:
 
     def summary(self) -> str:
         samples = "{:,} + {:,}".format(*self.size) if self.size else "?"
-        groups = f", groups: {self.grouped_by}" if self.grouped_by else ""
+        groups = f", grouped by {self.grouped_by}" if self.grouped_by else ""
         return f"{samples} samples, {self.classes or '?'} classes{groups}"
 
     def how_to_get(self) -> str:

@@ -141,7 +141,7 @@ class CIFAR100(_Cifar):
 
     title = "photographs of things, plants and animals, 32x32, colour"
     classes = 100
-    grouped_by = "superclass of five labels"
+    grouped_by = "superclass"
     mean, std = (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)  # of the training set
     md5 = ({"train": "16019d7e3df5f24257cddd939b257f8d"}, {"test": "f0ef6b0ae62326f3e7ffdfab6717acfc"})
     label = "fine_labels"

@@ -44,7 +44,7 @@ class EMNIST(_Images):
     title = "handwritten letters (split letters) or digits and letters (split byclass), 28x28"
     shape = (1, 28, 28)
     size, classes, mean, std = FACTS["letters"]
-    grouped_by = "writer, in the MATLAB files only"
+    grouped_by = "writer (in the MATLAB files only)"
     defaults: ClassVar = {
         "rounds": 50,
         "clients": 100,

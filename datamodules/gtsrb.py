@@ -28,7 +28,7 @@ class GTSRB(_Images):
     title = "German traffic signs, 32x32, colour"
     size = (34_799, 12_630)
     classes = 43
-    grouped_by = "track, the film of one sign"
+    grouped_by = "track (the film of one sign)"
     shape = (3, 32, 32)
     mean, std = (0.3433, 0.3139, 0.3220), (0.2752, 0.2623, 0.2677)  # of the 34,799
     arrays = Files(title="GTSRB", name="gtsrb", names=NPZ)

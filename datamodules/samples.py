@@ -9,7 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from datamodules.base import DataError, Dataset, Loaded, Split
+from datamodules.base import DataError, Loaded, Split
+from datamodules.catalogue import data_sets
 
 PIECE = 2**22  # numbers that are read at a time
 
@@ -62,11 +63,5 @@ def _read_only(values: Tensor) -> NDArray[Any]:
 
 
 def _grouped() -> list[str]:
-    """The data sets that have groups, and what these are."""
-
-    def below(cls: type[Dataset]) -> Iterator[type[Dataset]]:
-        for sub in cls.__subclasses__():
-            yield sub
-            yield from below(sub)
-
-    return sorted(f"dataset={cls.__name__.lower()} ({cls.grouped_by})" for cls in below(Dataset) if cls.grouped_by)
+    """The data sets that have groups, and by what."""
+    return [f"dataset={name} by {cls.grouped_by}" for name, cls in data_sets().items() if cls.grouped_by]

@@ -92,7 +92,10 @@ DEALT = {
     "exit": ("sys.exit(0)", "deal of .*mine.py:Mine failed: SystemExit: 0"),
     "labels": ("samples.labels.fill(0)", "deal of .*mine.py:Mine failed: ValueError: .*read-only"),
     "features": ("samples.features().fill(0)", "deal of .*mine.py:Mine failed: ValueError: .*read-only"),
-    "groups": ("samples.groups", "dataset=digits does not say whose its samples are.*: take dataset=cifar100 .*, or"),
+    "groups": (
+        "samples.groups",
+        "dataset=digits does not say whose its samples are.*: take dataset=cifar100 by .*, or",
+    ),
 }
 PARTITION = """class Mine(Partition):
     def deal(self, samples, clients, rng):
