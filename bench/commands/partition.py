@@ -55,14 +55,14 @@ def _draw(counts: Matrix, bars: Mapping[str, Distance], title: str, target: Path
     figure, (heat, *below) = plt.subplots(
         len(rows), 1, figsize=size, height_ratios=rows, sharex=True, layout="constrained"
     )
-    image = heat.imshow(counts.T, aspect="auto", interpolation="nearest", cmap="Blues", origin="lower")
+    image = heat.imshow(counts.T, aspect="auto", interpolation="nearest", cmap="Blues", origin="lower", vmin=0)
     figure.colorbar(image, ax=heat, label="samples", pad=0.01)
     heat.set(ylabel="label", title=title, xlim=(-0.5, len(counts) - 0.5))
     for axes, (name, distance) in zip(below, bars.items(), strict=True):
         axes.bar(clients, distance.found, width=1.0, color="tab:blue", edgecolor="white", linewidth=0.3)
         axes.axhline(distance.found.mean(), color="black", linewidth=0.8, linestyle="--")
         axes.step(clients, distance.chance, where="mid", color="black", linewidth=0.8, linestyle=":")
-        axes.set(ylabel=name)
+        axes.set(ylabel=f"distance\n({name})")
     below[-1].set(xlabel="client")
     below[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
     save(figure, target)
