@@ -105,6 +105,8 @@ def _read_mat(path: Path, part: str, classes: int, first_label: int) -> Split:
         with opened(path) as file:
             content = loadmat(file, variable_names=["dataset"])["dataset"][0, 0][part][0, 0]
         images, labels, writers = (content[field] for field in ("images", "labels", "writers"))
+        if images.dtype != np.uint8:
+            raise ValueError(f"images are {images.dtype}, not uint8")
         x = torch.from_numpy(images.reshape(-1, 28, 28))  # rows as in C, whatever their order in memory
         y, writer = (torch.from_numpy(column.ravel().astype(np.int64)) for column in (labels, writers))
     except (OSError, EOFError, ValueError, LookupError, TypeError, NotImplementedError, MatReadError, error) as why:

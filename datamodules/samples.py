@@ -47,7 +47,7 @@ class Samples:
     def features(self, rows: slice | NDArray[np.integer] = slice(None)) -> NDArray[Any]:
         """These samples, each a row of numbers: bytes or floats, as they are stored. All at once may be much."""
         x = self.train.x[rows if isinstance(rows, slice) else torch.from_numpy(rows)]
-        return _read_only((self.pixels(x) if self.pixels else x).flatten(1))
+        return _read_only((self.pixels(x) if self.pixels else x).reshape(len(x), -1))
 
     def pieces(self) -> Iterator[slice]:
         """All samples in order, so many at a time that their features are a few megabytes."""

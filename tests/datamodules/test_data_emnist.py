@@ -76,6 +76,7 @@ def test_emnists_matlab_file_names_writers(here, compress):
         ({"writers": np.uint16([[1], [2]])}, "holds 3 labels, but 2 writers"),
         ({"writers": np.array([["a"], ["b"], ["c"]])}, "cannot be read .*: replace it with EMNIST's MATLAB file"),
         ({"images": np.zeros((3, 100), dtype=np.uint8)}, "cannot be read"),
+        ({"images": np.zeros((3, 784))}, "cannot be read .images are float64, not uint8."),
         (None, "cannot be read"),
     ],
 )

@@ -137,6 +137,10 @@ def test_samples_that_are_all_alike_are_dealt_at_random():
     assert any((a != b).any() for a, b in zip(one, two, strict=True))
 
 
+def test_one_number_a_sample_is_a_row():
+    assert samples([0, 1, 0], x=torch.tensor([3.0, 4.0, 5.0])).features(np.array([2, 0])).tolist() == [[5.0], [3.0]]
+
+
 def test_numbers_that_measure_nothing_are_refused():
     with pytest.raises(DataError, match="The features of mine are int64, neither pixels nor measured numbers"):
         split(Features(), samples([0, 1], x=torch.tensor([[3], [4]])), 2)
