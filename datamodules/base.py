@@ -32,13 +32,15 @@ def _per_channel(values: tuple[float, ...], dims: int, dtype: torch.dtype, devic
 class Split:
     x: Tensor  # [n, ...] uint8, or float for tabular data; sample numbers where `Loaded.pixels_of` is set
     y: Tensor  # [n] long
-    group: Tensor | None = None  # [n] samples too alike to be on both sides of a split, e.g. frames of one film
+    alike: Tensor | None = None  # [n] samples too alike to be on both sides of a split, e.g. frames of one film
+    groups: Tensor | None = None  # [n] long, from 0: whose each sample is (a writer's, ...), for partition=natural
 
     def __len__(self) -> int:
         return len(self.y)
 
     def take(self, rows: Tensor) -> Split:
-        return Split(self.x[rows], self.y[rows], None if self.group is None else self.group[rows])
+        alike, groups = (None if numbers is None else numbers[rows] for numbers in (self.alike, self.groups))
+        return Split(self.x[rows], self.y[rows], alike, groups)
 
 
 @dataclass(frozen=True)
@@ -111,10 +113,10 @@ class Loaded:
         return bordered[sample, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
 
     def with_validation(self, fraction: float, rng: np.random.Generator) -> Loaded:
-        """Tested on a random part of the training data, which is then not trained on; groups stay together."""
+        """Tested on a random part of the training data, which is then not trained on; what is alike stays together."""
         y = self.train.y
-        group = torch.arange(len(y)) if self.train.group is None else self.train.group
-        _, member = torch.unique(group, return_inverse=True)
+        alike = torch.arange(len(y)) if self.train.alike is None else self.train.alike
+        _, member = torch.unique(alike, return_inverse=True)
         wanted = round(fraction * len(y))
         if not 0 < wanted < len(y):
             raise DataError(f"val_fraction={fraction} of {len(y)} samples leaves one side empty: use 0.01 to 0.9.")
@@ -124,7 +126,7 @@ class Loaded:
         held[order[before < wanted]] = True
         held = held[member]
         if bool(held.all()):
-            raise DataError(f"val_fraction={fraction} leaves no group of samples for training: use a smaller one.")
+            raise DataError(f"val_fraction={fraction} leaves no samples for training: use a smaller one.")
         return replace(
             self,
             train=self.train.take(~held),
@@ -142,6 +144,7 @@ class Dataset:
     sources: ClassVar[tuple[str, ...]] = ("auto",)  # what `source` may be
     size: ClassVar[tuple[int, int] | None] = None  # training and test samples
     classes: ClassVar[int | None] = None
+    grouped_by: ClassVar[str | None] = None  # what `Split.groups` stands for: "writer"; None: there are none
 
     source: str = "auto"
 
@@ -171,7 +174,8 @@ class Dataset:
 
     def summary(self) -> str:
         samples = "{:,} + {:,}".format(*self.size) if self.size else "?"
-        return f"{samples} samples, {self.classes or '?'} classes"
+        groups = f", grouped by {self.grouped_by}" if self.grouped_by else ""
+        return f"{samples} samples, {self.classes or '?'} classes{groups}"
 
     def how_to_get(self) -> str:
         """For `python -m datamodules list` where it is not available; starts with a verb."""

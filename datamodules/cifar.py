@@ -5,7 +5,7 @@ import io
 import json
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,13 +13,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from datamodules.base import DataError, Split
+from datamodules.base import DataError, Loaded, Split
 from datamodules.download import Torchvision
 from datamodules.images import NPZ, _Images, read_npz
 from datamodules.npm import Npm
 from datamodules.sources import Files, Forms, Place
 
 Md5 = Mapping[str, str]
+SUPERCLASSES = (  # CIFAR-100's published coarse label of each fine one, by its number
+    *(4, 1, 14, 8, 0, 6, 7, 7, 18, 3, 3, 14, 9, 18, 7, 11, 3, 9, 7, 11, 6, 11, 5, 10, 7),
+    *(6, 13, 15, 3, 15, 0, 11, 1, 10, 12, 14, 16, 9, 11, 5, 5, 19, 8, 8, 15, 13, 14, 17, 18, 10),
+    *(16, 4, 17, 4, 2, 0, 17, 4, 18, 17, 10, 3, 2, 12, 12, 16, 12, 1, 9, 19, 2, 10, 0, 1, 16),
+    *(12, 9, 13, 15, 13, 16, 19, 2, 4, 6, 19, 5, 5, 8, 19, 18, 1, 2, 15, 6, 0, 17, 8, 14, 13),
+)
 
 
 def _convert_sprites(package: Path, folder: Path) -> None:
@@ -135,6 +141,7 @@ class CIFAR100(_Cifar):
 
     title = "photographs of things, plants and animals, 32x32, colour"
     classes = 100
+    grouped_by = "superclass"
     mean, std = (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)  # of the training set
     md5 = ({"train": "16019d7e3df5f24257cddd939b257f8d"}, {"test": "f0ef6b0ae62326f3e7ffdfab6717acfc"})
     label = "fine_labels"
@@ -153,3 +160,7 @@ class CIFAR100(_Cifar):
         "target": 0.4,
         "model": {"name": "vgg11"},
     }
+
+    def load(self) -> Loaded:
+        loaded = super().load()
+        return replace(loaded, train=replace(loaded.train, groups=torch.tensor(SUPERCLASSES)[loaded.train.y]))

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from datamodules.base import DataError
 from datamodules.partition import Indices, Partition
+from datamodules.samples import Samples
 
 DEGREES = {1: 1.0, 2: 0.8, 3: 0.4, 4: 0.2}
 
@@ -24,20 +25,20 @@ class Clusters(Partition):
     p: float | None = None
     clusters: int = 5
 
-    def deal(self, labels: NDArray[np.integer], clients: int, rng: np.random.Generator) -> list[Indices]:
-        classes, of_sample = np.unique(labels, return_inverse=True)
+    def deal(self, samples: Samples, clients: int, rng: np.random.Generator) -> list[Indices]:
+        classes, of_sample = np.unique(samples.labels, return_inverse=True)
         p = self._p(len(classes), clients)
         main = np.empty(len(classes), dtype=np.int64)  # the cluster that each class belongs to
         for cluster, mine in enumerate(np.array_split(rng.permutation(len(classes)), self.clusters)):
             main[mine] = cluster
         share = self._shares(p, np.bincount(main[of_sample], minlength=self.clusters))
 
-        owner = np.empty(len(labels), dtype=np.int64)
+        owner = np.empty(len(samples), dtype=np.int64)
         for c in range(len(classes)):
-            samples = rng.permutation(np.flatnonzero(of_sample == c))
-            cuts = np.round(np.cumsum(share[main[c]]) * len(samples)).astype(np.int64)
-            cuts[-1] = len(samples)
-            owner[samples] = np.repeat(np.arange(self.clusters), np.diff(cuts, prepend=0))
+            held = rng.permutation(np.flatnonzero(of_sample == c))
+            cuts = np.round(np.cumsum(share[main[c]]) * len(held)).astype(np.int64)
+            cuts[-1] = len(held)
+            owner[held] = np.repeat(np.arange(self.clusters), np.diff(cuts, prepend=0))
         parts: list[Indices] = []
         for cluster, members in enumerate(np.array_split(np.arange(clients), self.clusters)):
             pool = rng.permutation(np.flatnonzero(owner == cluster))

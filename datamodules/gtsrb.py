@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -28,6 +28,7 @@ class GTSRB(_Images):
     title = "German traffic signs, 32x32, colour"
     size = (34_799, 12_630)
     classes = 43
+    grouped_by = "track (the film of one sign)"
     shape = (3, 32, 32)
     mean, std = (0.3433, 0.3139, 0.3220), (0.2752, 0.2623, 0.2677)  # of the 34,799
     arrays = Files(title="GTSRB", name="gtsrb", names=NPZ)
@@ -60,8 +61,8 @@ class GTSRB(_Images):
         if name == "test":
             return Split(x, y)
         keep = ~torch.from_numpy(rest.get("valid", np.zeros(len(y), dtype=bool)))
-        track = _track(y, torch.from_numpy(rest["track"].astype(np.int64))) if "track" in rest else None
-        return Split(x, y, track).take(keep)
+        tracks = torch.from_numpy(rest["track"].astype(np.int64)) if "track" in rest else None
+        return _by_track(Split(x, y).take(keep), None if tracks is None else tracks[keep])
 
 
 def _training(folder: Path) -> Split:
@@ -82,10 +83,13 @@ def _split(files: list[Path], labels: list[int], tracks: list[int] | None = None
     missing = next((path for path in files if not path.exists()), None)
     if missing or not files:
         raise DataError(f"GTSRB's image files are incomplete: {missing or 'there are none'}; download them again.")
-    images, y = torch.from_numpy(np.load(decoded(files, 32, "gtsrb"))), torch.tensor(labels)
-    return Split(images, y, None if tracks is None else _track(y, torch.tensor(tracks)))
+    split = Split(torch.from_numpy(np.load(decoded(files, 32, "gtsrb"))), torch.tensor(labels))
+    return _by_track(split, None if tracks is None else torch.tensor(tracks))
 
 
-def _track(labels: Tensor, number: Tensor) -> Tensor:
+def _by_track(split: Split, number: Tensor | None) -> Split:
     """Tracks are numbered within each class."""
-    return labels * 10_000 + number
+    if number is None:
+        return split
+    alike = split.y * 10_000 + number
+    return replace(split, alike=alike, groups=torch.unique(alike, return_inverse=True)[1])

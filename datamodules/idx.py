@@ -42,7 +42,7 @@ class _MnistLike(_Images):
 def read_idx(path: Path, dims: int, sha256: str | None = None) -> Tensor:
     """A file's numbers; `sha256` is what its uncompressed contents must have."""
     try:
-        with _open(path) as file:
+        with opened(path) as file:
             content = bytearray(file.read())
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} cannot be read ({error}): replace it with a complete copy.") from error
@@ -67,6 +67,12 @@ def read_split(place: Place, part: str, classes: int, first_label: int = 0) -> S
         read_idx(path, dims, place.files.sha256.get(name))
         for path, dims, name in zip((images, labels), (3, 1), names, strict=True)
     )
+    return labelled(x, y, (images, labels), classes, first_label)
+
+
+def labelled(x: Tensor, y: Tensor, files: tuple[Path, Path], classes: int, first_label: int) -> Split:
+    """Images and labels, which count from `first_label`, of these two files."""
+    images, labels = files
     if x.shape[1:] != (28, 28):
         raise DataError(f"{images} holds images of {x.shape[1]}x{x.shape[2]} pixels, not 28x28.")
     if len(x) != len(y):
@@ -86,7 +92,7 @@ def training_starts_with(*labels: int) -> Callable[[Path], bool]:
         if path is None:
             return False
         try:
-            with _open(path) as file:
+            with opened(path) as file:
                 return bytes(labels).startswith(file.read(8 + len(labels))[8:])
         except (OSError, EOFError, zlib.error):
             return True
@@ -94,5 +100,5 @@ def training_starts_with(*labels: int) -> Callable[[Path], bool]:
     return recognise
 
 
-def _open(path: Path) -> IO[bytes]:
+def opened(path: Path) -> IO[bytes]:
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Subset, TensorDataset
 
 from datamodules.base import Dataset, Loaded, Split
 from datamodules.partition import Indices, Partition
+from datamodules.samples import Samples
 
 Tensors = tuple[Tensor, ...]
 
@@ -42,7 +43,8 @@ class FederatedData(LightningDataModule):
     @cached_property
     def parts(self) -> list[Indices]:
         """The training samples of each client."""
-        return self.partition.split(self.data.train.y.numpy(), self.clients, np.random.default_rng(self.seed))
+        samples = Samples.of(self.data, type(self.dataset).__name__.lower())
+        return self.partition.split(samples, self.clients, np.random.default_rng(self.seed))
 
     def setup(self, stage: str | None = None) -> None:
         """Load and deal now rather than at first use, so that errors come before training."""

@@ -1,7 +1,7 @@
-"""How training samples are dealt to clients. Pure numpy: (labels, clients, rng) -> one sorted index array per client.
+"""How training samples are dealt to clients. Pure numpy: (samples, clients, rng) -> one sorted index array per client.
 
 No sample goes to two clients (a partition with `overlap` apart), and no client is empty. A new partition is a subclass
-with a `deal` method; ranges.py and clusters.py hold two more.
+with a `deal` method; ranges.py, clusters.py, natural.py and features.py hold one more each.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from datamodules.base import DataError
+from datamodules.samples import Samples
 
 Indices = NDArray[np.int64]
 COUNT = {"min": 1, "below": 2**63}
@@ -23,25 +24,23 @@ COUNT = {"min": 1, "below": 2**63}
 
 @dataclass(frozen=True, kw_only=True)
 class Partition:
-    def split(self, labels: NDArray[np.integer], clients: int, rng: np.random.Generator) -> list[Indices]:
-        if not 1 <= clients <= len(labels):
+    def split(self, samples: Samples, clients: int, rng: np.random.Generator) -> list[Indices]:
+        if not 1 <= clients <= len(samples):
             raise DataError(
-                f"{len(labels)} samples cannot be dealt to {clients} clients: "
-                f"each needs at least one, so use 1 to {len(labels)} clients."
+                f"{len(samples)} samples cannot be dealt to {clients} clients: "
+                f"each needs at least one, so use 1 to {len(samples)} clients."
             )
-        labels = labels.view()
-        labels.flags.writeable = False  # they are the data set's own
-        parts: Any = self.deal(labels, clients, rng)
+        parts: Any = self.deal(samples, clients, rng)
         what = f"deal of {type(self).__name__} in {sys.modules[type(self).__module__].__file__} returned"
         if not isinstance(parts, Sequence) or len(parts) != clients:
             found = f"{len(parts)} parts" if isinstance(parts, Sequence) else type(parts).__name__
             raise DataError(f"{what} {found}: it has to be a list of {clients}, one for each client.")
-        return [_numbers(part, len(labels), client, what) for client, part in enumerate(parts)]
+        return [_numbers(part, len(samples), client, what) for client, part in enumerate(parts)]
 
-    def deal(self, labels: NDArray[np.integer], clients: int, rng: np.random.Generator) -> list[Indices]:
+    def deal(self, samples: Samples, clients: int, rng: np.random.Generator) -> list[Indices]:
         raise NotImplementedError
 
-    def remark(self, parts: Sequence[Indices]) -> str | None:
+    def remark(self, samples: Samples, parts: Sequence[Indices]) -> str | None:
         """What a split had to change in what was asked for; None: nothing."""
         return None
 
@@ -67,8 +66,8 @@ def _numbers(part: Any, samples: int, client: int, what: str) -> Indices:
 class Iid(Partition):
     """Every sample used, at random; sizes differ by one at most."""
 
-    def deal(self, labels: NDArray[np.integer], clients: int, rng: np.random.Generator) -> list[Indices]:
-        return np.array_split(rng.permutation(len(labels)), clients)
+    def deal(self, samples: Samples, clients: int, rng: np.random.Generator) -> list[Indices]:
+        return np.array_split(rng.permutation(len(samples)), clients)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +79,8 @@ class Shards(Partition):
 
     per_client: int = field(default=2, metadata=COUNT)
 
-    def deal(self, labels: NDArray[np.integer], clients: int, rng: np.random.Generator) -> list[Indices]:
+    def deal(self, samples: Samples, clients: int, rng: np.random.Generator) -> list[Indices]:
+        labels = samples.labels
         shards = clients * self.per_client
         if not clients <= shards <= len(labels):
             raise DataError(
@@ -105,8 +105,8 @@ class Classes(Partition):
     per_client: int = field(default=2, metadata=COUNT)
     imbalance: float = field(default=1.0, metadata={"min": 1})
 
-    def deal(self, labels: NDArray[np.integer], clients: int, rng: np.random.Generator) -> list[Indices]:
-        classes, of_sample = np.unique(labels, return_inverse=True)
+    def deal(self, samples: Samples, clients: int, rng: np.random.Generator) -> list[Indices]:
+        classes, of_sample = np.unique(samples.labels, return_inverse=True)
         available = np.bincount(of_sample)
         if not 1 <= self.per_client <= len(classes):
             raise DataError(
@@ -138,8 +138,8 @@ class Classes(Partition):
         parts: list[list[Indices]] = [[] for _ in range(clients)]
         for c in range(len(classes)):
             holders = rng.permutation(np.flatnonzero(holds[:, c]))
-            samples = rng.permutation(np.flatnonzero(of_sample == c))
-            cuts = np.split(samples, np.cumsum(take[holders]))[:-1]  # the last one is what nobody takes
+            pool = rng.permutation(np.flatnonzero(of_sample == c))
+            cuts = np.split(pool, np.cumsum(take[holders]))[:-1]  # the last one is what nobody takes
             for client, part in zip(holders, cuts, strict=True):
                 parts[client].append(part)
         return [np.concatenate(part) for part in parts]
@@ -160,7 +160,8 @@ class Dirichlet(Partition):
     alpha: float = field(default=0.3, metadata={"above": 0})
     min_size: int = field(default=10, metadata=COUNT)
 
-    def deal(self, labels: NDArray[np.integer], clients: int, rng: np.random.Generator) -> list[Indices]:
+    def deal(self, samples: Samples, clients: int, rng: np.random.Generator) -> list[Indices]:
+        labels = samples.labels
         if not (math.isfinite(self.alpha) and self.alpha > 0):
             raise DataError(f"partition.alpha must be a positive number, not {self.alpha}: partition=iid is its limit.")
         if self.min_size < 1:
@@ -175,10 +176,10 @@ class Dirichlet(Partition):
         concentration = np.full(clients, np.clip(self.alpha, 1e-100, 1e100))
         owner = np.empty(len(labels), dtype=np.int64)
         for c in np.unique(labels):
-            samples = rng.permutation(np.flatnonzero(labels == c))
+            pool = rng.permutation(np.flatnonzero(labels == c))
             upto = np.cumsum(rng.dirichlet(concentration))
-            cuts = np.round(upto / upto[-1] * len(samples)).astype(np.int64)
-            owner[samples] = np.repeat(np.arange(clients), np.diff(cuts, prepend=0))
+            cuts = np.round(upto / upto[-1] * len(pool)).astype(np.int64)
+            owner[pool] = np.repeat(np.arange(clients), np.diff(cuts, prepend=0))
         self._fill(owner, clients, rng)
         return [np.flatnonzero(owner == client) for client in range(clients)]
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from datamodules.base import DataError
 from datamodules.partition import Indices, Partition
+from datamodules.samples import Samples
 
 TRIES = 100
 
@@ -27,8 +28,8 @@ class Ranges(Partition):
     c_max: int = 12
     overlap: bool = True
 
-    def deal(self, labels: NDArray[np.integer], clients: int, rng: np.random.Generator) -> list[Indices]:
-        classes, of_sample = np.unique(labels, return_inverse=True)
+    def deal(self, samples: Samples, clients: int, rng: np.random.Generator) -> list[Indices]:
+        classes, of_sample = np.unique(samples.labels, return_inverse=True)
         available = np.bincount(of_sample)
         self._check(available)
         asked = np.array([self._draw(available, rng) for _ in range(clients)])  # [clients, classes]
@@ -43,7 +44,7 @@ class Ranges(Partition):
                 parts[client].append(mine)
         return [np.concatenate(part) for part in parts]
 
-    def remark(self, parts: Sequence[Indices]) -> str | None:
+    def remark(self, samples: Samples, parts: Sequence[Indices]) -> str | None:
         sizes = [len(part) for part in parts]
         if self.overlap or min(sizes) >= self.n_min:
             return None

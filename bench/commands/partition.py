@@ -1,21 +1,22 @@
-"""How a data set is dealt to the clients: labels per client as a heat map, and how far each is from the whole."""
+"""How a data set is dealt to the clients: labels per client as a heat map, and how far each client is from all of them.
+Labels: the share of its samples that would need another label. Features: how far their mean lies from that of their
+classes, in root mean square distances of one sample. By chance: what is expected where samples are drawn at random."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bench.commands import skew
+from bench.commands.skew import Distance, Matrix
 from bench.errors import Parser
 from bench.output.pictures import picture, pyplot, save
 from bench.prepare import compose, plugins
 from bench.prepare.resolve import call
 from bench.seeding import stream
-
-Matrix = NDArray[Any]
+from datamodules.samples import Samples
 
 
 def main(argv: Sequence[str]) -> int:
@@ -25,42 +26,43 @@ def main(argv: Sequence[str]) -> int:
     options = parser.parse_args(argv)
     config = compose.config(options.keys)
     loaded = plugins.load(config["dataset"])
-    rng, labels = stream(config["seed"], "partition"), loaded.train.y.numpy()
-    parts, remark = plugins.deal(config["partition"], loaded.train.y, config["clients"], rng)
+    labels = loaded.train.y.numpy()
+    parts, remark = plugins.deal(config, loaded, stream(config["seed"], "partition"))
     counts = np.array([np.bincount(labels[part], minlength=loaded.classes) for part in parts])
-    distance = wasserstein(counts, np.bincount(labels, minlength=loaded.classes))
+    distances = {"labels": skew.of_labels(counts, np.bincount(labels, minlength=loaded.classes))}
+    if features := skew.of_features(Samples.of(loaded, config["dataset"]["name"]), parts):
+        distances["features"] = features
     target = options.png or Path(f"partition-{config['dataset']['name']}-{config['protocol']}.png")
     title = f"{config['dataset']['name']} ({loaded.source.partition(':')[0]}), {call(config['partition'])}"
-    _draw(counts, distance, title, target)
+    _draw(counts, distances, title, target)
     sizes, held = counts.sum(axis=1), (counts > 0).sum(axis=1)
     print(f"data       {title}")
     print(f"clients    {len(parts)}, {sizes.min()}-{sizes.max()} samples in {held.min()}-{held.max()} classes")
-    print(f"distance   {distance.mean():.3f} labels on average, {distance.min():.3f} to {distance.max():.3f}")
+    for name, distance in distances.items():
+        print(f"{name:10} {distance}")
     if remark:
         print(f"note       {remark}")
     print(f"plot       {target}")
     return 0
 
 
-def wasserstein(counts: Matrix, whole: Matrix) -> Matrix:
-    """[clients]: the Wasserstein-1 distance between each client's labels and all labels, which are taken as numbers:
-    the mean number of labels by which samples would have to be moved."""
-    mine = np.cumsum(counts / counts.sum(axis=1, keepdims=True), axis=1)
-    everyone = np.cumsum(whole / whole.sum())
-    distance: Matrix = np.abs(mine - everyone).sum(axis=1)
-    return distance
-
-
-def _draw(counts: Matrix, distance: Matrix, title: str, target: Path) -> None:
+def _draw(counts: Matrix, bars: Mapping[str, Distance], title: str, target: Path) -> None:
+    """Under the map of labels a row of bars for each distance, in which a dotted line is what chance would give."""
     from matplotlib.ticker import MaxNLocator
 
-    plt = pyplot()
-    figure, (heat, bars) = plt.subplots(2, 1, figsize=(9, 6.5), height_ratios=[3, 1], sharex=True, layout="constrained")
-    image = heat.imshow(counts.T, aspect="auto", interpolation="nearest", cmap="Blues", origin="lower")
+    plt, clients = pyplot(), np.arange(len(counts))
+    rows, size = [3, *[1] * len(bars)], (9, 5 + 1.5 * len(bars))
+    figure, (heat, *below) = plt.subplots(
+        len(rows), 1, figsize=size, height_ratios=rows, sharex=True, layout="constrained"
+    )
+    image = heat.imshow(counts.T, aspect="auto", interpolation="nearest", cmap="Blues", origin="lower", vmin=0)
     figure.colorbar(image, ax=heat, label="samples", pad=0.01)
-    heat.set(ylabel="label", title=title)
-    bars.bar(np.arange(len(distance)), distance, width=1.0, color="tab:blue", edgecolor="white", linewidth=0.3)
-    bars.axhline(distance.mean(), color="black", linewidth=0.8, linestyle="--")
-    bars.set(xlabel="client", ylabel="Wasserstein distance\n(labels)", xlim=(-0.5, len(distance) - 0.5))
-    bars.xaxis.set_major_locator(MaxNLocator(integer=True))
+    heat.set(ylabel="label", title=title, xlim=(-0.5, len(counts) - 0.5))
+    for axes, (name, distance) in zip(below, bars.items(), strict=True):
+        axes.bar(clients, distance.found, width=1.0, color="tab:blue", edgecolor="white", linewidth=0.3)
+        axes.axhline(distance.found.mean(), color="black", linewidth=0.8, linestyle="--")
+        axes.step(clients, distance.chance, where="mid", color="black", linewidth=0.8, linestyle=":")
+        axes.set(ylabel=f"distance\n({name})")
+    below[-1].set(xlabel="client")
+    below[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
     save(figure, target)

@@ -71,9 +71,7 @@ class WorkerSetup:
         loaded = plugins.load(config["dataset"])
         if config["val_fraction"]:
             loaded = loaded.with_validation(config["val_fraction"], stream(seed, "validation"))
-        clients, remark = plugins.deal(
-            config["partition"], loaded.train.y, config["clients"], stream(seed, "partition")
-        )
+        clients, remark = plugins.deal(config, loaded, stream(seed, "partition"))
         if create(config["algo"]).pooled:
             clients = [np.unique(np.concatenate(clients))]
         return cls(loaded, clients, remark, _device(config["engine"]["device"]))

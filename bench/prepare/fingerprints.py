@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from bench import own_code, trust
 from bench.errors import UserError
@@ -18,7 +19,10 @@ SOME = 1000  # images, evenly spread, of a set that is too large to be read whol
 
 def found(config: Mapping[str, Any], loaded: Loaded) -> Fingerprints:
     code = {key: own_code.fingerprint(target) for key, target in trust.targets(config).items()}
-    return {"data": {"training": _data(loaded, loaded.train), "test": _data(loaded, loaded.test)}, "code": code}
+    data = {"training": _data(loaded, loaded.train), "test": _data(loaded, loaded.test)}
+    if loaded.train.groups is not None:
+        data["groups"] = _digest(loaded.train.groups)
+    return {"data": data, "code": code}
 
 
 def changes(config: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
@@ -29,8 +33,9 @@ def changes(config: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
             target = trust.targets(config).get(key, "fedbench's own now")
             yield f"{key} {target}: the code differs from that of the record"
     for part, digest in then["data"].items():
-        if now["data"][part] != digest:
-            yield f"dataset {config['dataset']['name']}: the {part} data differ from those of the record"
+        if now["data"].get(part) != digest:
+            what = part if part == "groups" else f"{part} data"
+            yield f"dataset {config['dataset']['name']}: the {what} differ from those of the record"
 
 
 def refuse_changes(folder: object, config: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -40,10 +45,15 @@ def refuse_changes(folder: object, config: Mapping[str, Any], now: Mapping[str, 
 
 
 def _data(loaded: Loaded, split: Split) -> str:
-    digest, x = hashlib.sha256(), split.x
+    x = split.x
     if loaded.pixels_of is not None:
         x = loaded.pixels(x[torch.linspace(0, len(x) - 1, min(SOME, len(x))).long()])
-    for tensor in (x, split.y):
+    return _digest(x, split.y)
+
+
+def _digest(*tensors: Tensor) -> str:
+    digest = hashlib.sha256()
+    for tensor in tensors:
         digest.update(f"{tensor.dtype} {list(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()

@@ -16,6 +16,7 @@ from bench.errors import UserError
 from bench.prepare.registry import create
 from datamodules.base import Dataset, Loaded, Split
 from datamodules.partition import Indices, Partition
+from datamodules.samples import Samples
 
 CHUNK = 4096  # samples that are scanned at a time
 LARGEST = torch.finfo(torch.float32).max
@@ -41,13 +42,14 @@ def load(node: Mapping[str, Any]) -> Loaded:
     return loaded
 
 
-def deal(node: Mapping[str, Any], labels: Tensor, clients: int, rng: np.random.Generator) -> tuple[list[Indices], str]:
+def deal(config: Mapping[str, Any], loaded: Loaded, rng: np.random.Generator) -> tuple[list[Indices], str]:
     """The samples of each device, and what is to be said of them, or ""."""
-    partition: Partition = create(node)
+    partition: Partition = create(config["partition"])
+    samples = Samples.of(loaded, config["dataset"]["name"])
     with own_code.calling(partition, "deal"):
-        parts = partition.split(labels.numpy(), clients, rng)
+        parts = partition.split(samples, config["clients"], rng)
     with own_code.calling(partition, "remark"):
-        remark = partition.remark(parts)
+        remark = partition.remark(samples, parts)
     if not isinstance(remark, str | None):
         raise UserError(
             f"remark of {own_code.target(type(partition))} returned {type(remark).__name__}: "
@@ -101,19 +103,29 @@ class _Check:
     def _split(self, which: str, split: Any, classes: int) -> None:
         if not isinstance(split, Split):
             raise self.wrong(f"{which} of type {type(split).__name__}", "a datamodules.base.Split")
-        for place, value in (("x", split.x), ("y", split.y), ("group", split.group)):
-            if not (isinstance(value, Tensor) or (place == "group" and value is None)):
+        for place, value in (("x", split.x), ("y", split.y), ("alike", split.alike), ("groups", split.groups)):
+            if not (isinstance(value, Tensor) or (place in ("alike", "groups") and value is None)):
                 raise self.wrong(f"{which}.{place} of type {type(value).__name__}", "a torch.Tensor")
             if value is not None and (value.device.type != "cpu" or value.is_complex() or value.dim() == 0):
                 raise self.wrong(
                     f"{which}.{place}, {_form(value)} on {value.device}", "real numbers [n, ...] on the CPU"
                 )
-        x, y, group = split.x, split.y, split.group
+        x, y = split.x, split.y
         self._labels(which, y, classes)
         if not len(x) == len(y) > 0:
             raise self.wrong(f"{len(x)} samples and {len(y)} labels for {which}", "as many of both, at least one")
-        if group is not None and group.shape != y.shape:
-            raise self.wrong(f"{which}.group, {_form(group)}", f"one number for each of {len(y)} samples")
+        for place, numbers in (("alike", split.alike), ("groups", split.groups)):
+            if numbers is not None and numbers.shape != y.shape:
+                raise self.wrong(f"{which}.{place}, {_form(numbers)}", f"one number for each of {len(y)} samples")
+        if split.groups is not None:
+            self._groups(which, split.groups)
+
+    def _groups(self, which: str, groups: Tensor) -> None:
+        if groups.dtype is not torch.long:
+            raise self.wrong(f"{which}.groups, {_form(groups)}", "torch.int64, numbers from 0")
+        if len(bad := (groups < 0).nonzero()):
+            first = int(bad[0])
+            raise self.wrong(f"{which}.groups with {int(groups[first])} for sample {first}", "numbers from 0")
 
     def _labels(self, which: str, y: Tensor, classes: int) -> None:
         """A label outside the classes would be a place outside a network's outputs."""

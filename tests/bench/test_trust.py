@@ -251,6 +251,27 @@ def test_fingerprints_take_no_time_and_see_a_single_bit():
     assert list(fingerprints.changes(config, after)) == []
 
 
+def test_groups_have_a_fingerprint_of_their_own():
+    """A run recorded before a data set had groups goes on and is replayed."""
+    y = torch.arange(10)
+    config, test = {"dataset": {"name": "made"}}, Split(torch.zeros(10, 1), y)
+
+    def found(groups):
+        train = Split(test.x, y, groups=groups)
+        return fingerprints.found(config, Loaded(train, test, 10, (1,), "made", 1.0, (0.0,), (1.0,)))
+
+    without, with_, others = map(found, (None, y // 2, y // 5))
+    assert with_["data"] == without["data"] | {"groups": with_["data"]["groups"]}
+    gaps = ["dataset made: the groups differ from those of the record"]
+    for before, now, expected in (
+        (without, with_, []),
+        (with_, with_, []),
+        (with_, others, gaps),
+        (with_, without, gaps),
+    ):
+        assert list(fingerprints.changes(config | {"fingerprints": before}, now)) == expected
+
+
 def test_the_message_of_a_stop_has_the_words_to_go_on(tmp_path, monkeypatch, capsys):
     (tmp_path / "half.py").write_text(ALGO)
     append = Record.append

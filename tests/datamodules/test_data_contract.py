@@ -37,6 +37,7 @@ def test_a_data_set_loads_whole_tensors_or_says_how_to_get_it(name):
         assert part.y.dtype == torch.int64 and set(part.y.unique().tolist()) <= set(range(data.classes))
     assert dataset.classes in (None, data.classes) and set(data.train.y.tolist()) == set(range(data.classes))
     assert data.source
+    assert data.train.groups is None or (dataset.grouped_by and data.train.groups.shape == data.train.y.shape)
     x = data.inputs(data.train.x[:50], normalise=True)
     assert x.shape == (50, *data.shape) and x.dtype == torch.float32 and x.isfinite().all()
     assert x.abs().max() < 100, "mean and std are not those of these numbers"

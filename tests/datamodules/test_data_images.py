@@ -13,7 +13,6 @@ from PIL import Image
 
 from datamodules.base import DataError, Loaded, Split
 from datamodules.cifar import CIFAR10, CIFAR100
-from datamodules.emnist import EMNIST
 from datamodules.gtsrb import GTSRB
 from datamodules.image100 import Image100
 
@@ -101,7 +100,8 @@ def test_gtsrb_leaves_out_what_is_marked_valid(here):
     data = GTSRB().load()
     assert (len(data.train), len(data.test)) == (9, 12)
     assert torch.equal(data.train.x[:3], torch.from_numpy(COLOURS[:3]).permute(0, 3, 1, 2))
-    assert data.train.group.tolist() == [0, 0, 0, 1, 1, 420_002, 420_002, 420_003, 420_003], "tracks count by class"
+    assert data.train.alike.tolist() == [0, 0, 0, 1, 1, 420_002, 420_002, 420_003, 420_003], "tracks count by class"
+    assert data.train.groups.tolist() == [0, 0, 0, 1, 1, 2, 2, 3, 3]
 
 
 def test_gtsrb_from_image_files(here):
@@ -119,42 +119,11 @@ def test_gtsrb_from_image_files(here):
     assert data.train.y.tolist() == [0, 0, 0, 0, 42, 42] and data.test.y.tolist() == [16]
     assert data.train.x.shape == (6, 3, 32, 32) and data.train.x[5, :, 9, 9].tolist() == [42, 0, 200]
     assert data.test.x[0, :, 0, 0].tolist() == [7, 8, 9]
-    assert len(set(data.train.group.tolist())) == 3
+    assert len(set(data.train.alike.tolist())) == 3 and data.train.groups.tolist() == [0, 0, 1, 1, 2, 2]
     assert data.deviation == "6 + 1 samples, not 34,799 + 12,630"
     (root / "GTSRB/Final_Test/Images/00000.ppm").unlink()
     with pytest.raises(DataError, match=r"incomplete: .*00000\.ppm"):
         GTSRB().load()
-
-
-@pytest.mark.parametrize(("prefix", "derived"), [("emnist-letters", ""), ("letters26-derived", "letters26-derived")])
-def test_emnist_is_upright_and_counts_from_zero(here, write_idx, prefix, derived):
-    write_idx(here / "plain", [1, 26, 3])
-    (here / "emnist").mkdir()
-    for part, theirs in (("train", "train"), ("t10k", "test")):
-        for kind in ("images-idx3", "labels-idx1"):
-            (here / "plain" / f"{part}-{kind}-ubyte").rename(here / "emnist" / f"{prefix}-{theirs}-{kind}-ubyte")
-    path = here / "emnist" / f"{prefix}-train-images-idx3-ubyte"
-    content = bytearray(path.read_bytes())
-    content[16 + 3 * 28 + 20] = 255  # row 3, column 20 of the first image as stored
-    path.write_bytes(content)
-    data = EMNIST().load()
-    assert data.train.y.tolist() == [0, 25, 2] and data.classes == 26
-    assert data.train.x[0, 20, 3] == 255 and int(data.train.x[0].sum()) == 255
-    assert (derived in data.source) and (derived in data.deviation)
-    assert ("derived" in data.source) == bool(derived)
-    assert EMNIST(split="byclass").available() is None
-
-
-def test_emnist_refuses_other_splits_and_labels(here, write_idx):
-    with pytest.raises(DataError, match="split of emnist must be letters or byclass, not 'digits'"):
-        EMNIST(split="digits")
-    write_idx(here, [0, 1])
-    (here / "emnist").mkdir()
-    for part, theirs in (("train", "train"), ("t10k", "test")):
-        for kind in ("images-idx3", "labels-idx1"):
-            (here / f"{part}-{kind}-ubyte").rename(here / "emnist" / f"emnist-letters-{theirs}-{kind}-ubyte")
-    with pytest.raises(DataError, match="holds label 0, but labels go from 1 to 26"):
-        EMNIST().load()
 
 
 def picture(path, colour, size=(200, 100)):
@@ -277,7 +246,7 @@ def test_validation_keeps_groups_together():
     plain = colours()
     split = Split(plain.train.x, plain.train.y, torch.arange(200) // 30)
     held = Loaded(split, split, 4, (3, 8, 10), "", 1.0, (0.0,), (1.0,)).with_validation(0.3, np.random.default_rng(0))
-    assert not set(held.train.group.tolist()) & set(held.test.group.tolist())
+    assert not set(held.train.alike.tolist()) & set(held.test.alike.tolist())
     assert 60 <= len(held.test) < 90
 
 

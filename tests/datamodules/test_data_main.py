@@ -19,7 +19,8 @@ def test_list_shows_what_is_derived_and_how_to_get_the_rest(tmp_path, monkeypatc
     monkeypatch.setenv("FEDBENCH_DATA", str(tmp_path))
     assert main(["list", "emnist", "image100"]) == 0
     shown = capsys.readouterr().out
-    assert "split letters: 124,800 + 20,800 samples, 26 classes; not here: run python -m datamodules fetch" in shown
+    assert "split letters: 124,800 + 20,800 samples, 26 classes, grouped by writer (in the MATLAB files only)" in shown
+    assert "; not here: run python -m datamodules fetch" in shown
     assert f"FEDBENCH_DATA: {tmp_path / 'emnist'} (derived: byclass62-derived)" in shown
     assert "point FEDBENCH_DATA at a folder with image100/train/<class>/<image>" in shown and "cifar" not in shown
 

@@ -6,6 +6,7 @@ from datamodules.cifar import CIFAR10
 from datamodules.digits import Digits
 from datamodules.module import FederatedData
 from datamodules.partition import Dirichlet
+from datamodules.samples import Samples
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,6 @@ def test_the_test_set_keeps_its_order(data):
 
 
 def test_a_generator_gives_the_clients_of_that_stream(data):
-    labels = data.data.train.y.numpy()
-    expected = Dirichlet().split(labels, 20, np.random.default_rng([7, 3]))
+    expected = Dirichlet().split(Samples.of(data.data, "digits"), 20, np.random.default_rng([7, 3]))
     module = FederatedData(Digits(), Dirichlet(), clients=20, seed=np.random.default_rng([7, 3]))
     assert all((a == b).all() for a, b in zip(expected, module.parts, strict=True))

@@ -12,6 +12,7 @@ from datamodules.base import DataError
 from datamodules.clusters import Clusters
 from datamodules.partition import Classes, Dirichlet, Iid, Shards
 from datamodules.ranges import Ranges
+from tests.datamodules.dealing import samples, sizes, split
 
 SMALL = Ranges(n_min=20, n_max=40, c_min=2, c_max=4)
 # The same examples everywhere: CI fails only for a change.
@@ -27,29 +28,11 @@ def label_arrays(draw, least=1):
     return np.random.default_rng(draw(seeds)).permutation(np.repeat(np.arange(len(counts)) * gap, counts))
 
 
-def split(partition, labels, clients, seed=0):
-    """The parts, after everything that holds for every partition was checked."""
-    parts = partition.split(labels, clients, np.random.default_rng(seed))
-    assert len(parts) == clients and all(len(part) for part in parts)
-    assert all(part.dtype == np.int64 and (np.diff(part) > 0).all() for part in parts)
-    everything = np.concatenate(parts)
-    if not getattr(partition, "overlap", False):
-        assert len(np.unique(everything)) == len(everything), "a sample went to two clients"
-    assert everything.min() >= 0 and everything.max() < len(labels)
-    for part, again in zip(parts, partition.split(labels, clients, np.random.default_rng(seed)), strict=True):
-        assert (part == again).all()
-    return parts
-
-
-def sizes(parts):
-    return np.array([len(part) for part in parts])
-
-
 @pytest.mark.parametrize("name", registry.classes("partition"))
 def test_a_partition_found_in_the_packages_deals_what_is_there(name):
     """Also one that is not named below."""
     labels = np.random.default_rng(1).permutation(np.repeat(np.arange(20), 500))
-    parts = split(registry.classes("partition")[name](), labels, 6)
+    parts = split(registry.classes("partition")[name](), samples(labels, groups=np.arange(10_000) // 100), 6)
     assert any((a[: len(b)] != b[: len(a)]).any() for a, b in combinations(parts, 2))
 
 
@@ -133,10 +116,11 @@ def test_ranges_keep_sizes_and_classes_within_their_bounds(labels, clients, over
         return
     assert all(c_min <= len(np.unique(labels[part])) <= c_max for part in parts)
     assert sizes(parts).max() <= n_max
-    if overlap or partition.remark(parts) is None:
+    if overlap or partition.remark(samples(labels), parts) is None:
         assert sizes(parts).min() >= n_min
     else:
-        assert f"scaled down to {sizes(parts).min()}-{sizes(parts).max()} samples" in partition.remark(parts)
+        found = f"scaled down to {sizes(parts).min()}-{sizes(parts).max()} samples"
+        assert found in partition.remark(samples(labels), parts)
 
 
 def test_ranges_as_in_fed2a():
@@ -154,13 +138,13 @@ def test_ranges_as_in_fed2a():
 
 
 def test_ranges_without_overlap_use_nearly_all_of_what_is_scarce():
-    labels = np.repeat(np.arange(10), 5000)
+    given_ = samples(np.repeat(np.arange(10), 5000))
     partition = Ranges(n_min=1600, n_max=2400, c_min=2, c_max=6, overlap=False)  # Fed2A on CIFAR-10: 60,000 > 50,000
-    parts = split(partition, labels, 30)
-    assert 40_000 < sizes(parts).sum() <= 50_000 and "1600-2400 were asked for" in partition.remark(parts)
-    assert Ranges(n_min=1600, n_max=2400, c_min=2, c_max=6).remark(parts) is None
+    parts = split(partition, given_, 30)
+    assert 40_000 < sizes(parts).sum() <= 50_000 and "1600-2400 were asked for" in partition.remark(given_, parts)
+    assert Ranges(n_min=1600, n_max=2400, c_min=2, c_max=6).remark(given_, parts) is None
     few = Ranges(n_min=1600, n_max=2400, c_min=2, c_max=6, overlap=False)
-    assert few.remark(split(few, labels, 5)) is None
+    assert few.remark(given_, split(few, given_, 5)) is None
 
 
 @quick

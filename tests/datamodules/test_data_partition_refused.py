@@ -9,7 +9,7 @@ from datamodules.base import DataError
 from datamodules.clusters import Clusters
 from datamodules.partition import Classes, Dirichlet, Iid, Shards
 from datamodules.ranges import Ranges
-from tests.datamodules.test_data_partition import split
+from tests.datamodules.dealing import samples, split
 
 
 @pytest.mark.parametrize(
@@ -45,17 +45,17 @@ from tests.datamodules.test_data_partition import split
 def test_infeasible_requests_say_what_would_work(partition, clients, says):
     labels = np.repeat(np.arange(10), 10)
     with pytest.raises(DataError, match=re.escape(says)) as error:
-        partition.split(labels, clients, np.random.default_rng(0))
+        partition.split(samples(labels), clients, np.random.default_rng(0))
     assert str(error.value).endswith(".") and "\n" not in str(error.value)
 
 
 def test_one_cluster_with_most_of_the_data_says_so():
     labels = np.repeat([0, 1, 2, 3, 4], [900, 10, 10, 10, 10])
     with pytest.raises(DataError, match=r"hold 900 of 940 samples, .* use partition\.p=1"):
-        Clusters(degree=2).split(labels, 5, np.random.default_rng(0))
+        Clusters(degree=2).split(samples(labels), 5, np.random.default_rng(0))
     split(Clusters(degree=1), labels, 5)
     with pytest.raises(DataError, match="10 samples for 20 clients: use fewer clients"):
-        Clusters(degree=1).split(labels, 100, np.random.default_rng(0))
+        Clusters(degree=1).split(samples(labels), 100, np.random.default_rng(0))
 
 
 def test_the_advice_works():

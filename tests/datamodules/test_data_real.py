@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from datamodules.cifar import CIFAR10, CIFAR100
+from datamodules.cifar import CIFAR10, CIFAR100, SUPERCLASSES
 from datamodules.emnist import EMNIST
 from datamodules.fmnist import FMNIST
 from datamodules.gtsrb import GTSRB
 from datamodules.mnist import MNIST
+from datamodules.sources import locate
 
 pytestmark = pytest.mark.data
 handed_out = pytest.mark.skipif("FEDBENCH_DATA" not in os.environ, reason="FEDBENCH_DATA is not set")
@@ -75,15 +76,27 @@ def test_cifar100_is_whole():
 
 
 @handed_out
+def test_cifar100s_superclasses_are_those_of_the_files():
+    data = CIFAR100()
+    place = locate(data.forms(), "env")
+    if place is None or place.files is not CIFAR100.arrays:
+        pytest.skip("not here as arrays, which have the coarse labels")
+    for part in ("train", "test"):
+        with np.load(place.folder / f"{part}.npz") as file:
+            assert (np.array(SUPERCLASSES)[file["labels"]] == file["coarse"]).all()
+
+
+@handed_out
 def test_gtsrb_is_the_papers():
     data = GTSRB().load()
     assert (len(data.train), len(data.test)) == (34_799, 12_630) and data.deviation == ""
     assert data.train.y.bincount().min() == 180 and data.train.y.bincount().max() == 2010
-    assert data.train.group.unique().numel() > 1000
+    assert data.train.groups.bincount().tolist().count(30) == 1159 and data.train.groups.max() == 1159, "29 once"
+    assert all(len(data.train.y[data.train.groups == group].unique()) == 1 for group in range(0, 1160, 100))
     stop = data.train.x[data.train.y == 14].float().mean((0, 2, 3))
     assert stop[0] > stop[1] + 20 and stop[0] > stop[2] + 20, "stop signs are red"
     held = data.with_validation(0.1, np.random.default_rng(0))
-    assert not set(held.train.group.tolist()) & set(held.test.group.tolist()), "no track on both sides"
+    assert not set(held.train.alike.tolist()) & set(held.test.alike.tolist()), "no track on both sides"
     assert 3480 <= len(held.test) <= 3520
     check_normalisation(data)
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from datamodules.__main__ import data_sets
 from datamodules.base import DataError
+from datamodules.catalogue import data_sets
 from datamodules.cifar import CIFAR10
 from datamodules.digits import Digits
 from datamodules.emnist import EMNIST

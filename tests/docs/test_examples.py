@@ -11,6 +11,7 @@ import pytest
 from made_result import made_result
 
 from bench import trust
+from bench.__main__ import main
 from bench.main import command
 from bench.output.pictures import pyplot
 from bench.own_code import load_file
@@ -50,6 +51,18 @@ def test_the_module_learns_the_table(tmp_path: Path) -> None:
     # the module's SGD is above the data set's defaults (lr 0.01)
     assert (run.config["lr"], run.config["momentum"], run.config["weight_decay"]) == (0.05, 0.9, 1e-4)
     assert run.config["dataset"]["_target_"] == f"{tmp_path}/docs/examples/cancer.py:Cancer"
+
+
+def test_a_device_of_the_people_is_a_person(capsys: pytest.CaptureFixture[str]) -> None:
+    keys = ["dataset=docs/examples/people.py", "logger=none"]
+    assert command([*keys, "rounds=3"]) == 0
+    (run,) = read_all(Path("runs"))
+    data = json.loads((run.folder / "result.json").read_text())["data"]
+    assert (data["clients"], data["samples_per_client"], len(data["sha256"])) == (40, [40, 40], 3)
+    assert main(["replay", str(run.folder), *keys[:1]]) == 0
+    assert "identical: 3 rounds" in capsys.readouterr().out
+    assert command([*keys, "clients=41"]) == 2
+    assert "clients=41 is more than the 40 groups of people: use clients=40 or fewer." in capsys.readouterr().err
 
 
 def test_the_comparison_draws_means_and_intervals_of_the_runs(

@@ -18,6 +18,7 @@ HOMES = {
     "fedavgm.py": "algorithms",
     "cancer.py": "datamodules",
     "halves.py": "datamodules",
+    "people.py": "datamodules",
     "paper/example.yaml": "bench/conf/protocol",
     "paper/example.csv": "leaderboards/claims",
     "paper/example.py": "sweeps",
@@ -29,7 +30,7 @@ CONTRACT = (
     *(f"tests/datamodules/test_data_{name}.py" for name in ("contract", "partition")),
     *("tests/algorithms/test_contract.py", "tests/sweeps/test_sweep_plan.py"),
 )
-MINE = "fedavgm or cancer or halves or example or paper or claim or sweep or protocol or place"
+MINE = "fedavgm or cancer or halves or people or example or paper or claim or sweep or protocol or place"
 
 
 @pytest.fixture(scope="module")

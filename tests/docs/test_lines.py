@@ -17,7 +17,7 @@ from bench.main import parse
 from bench.prepare import compose, registry
 from bench.record import Record
 from datamodules.__main__ import VERBS as DATA_VERBS
-from datamodules.__main__ import data_sets
+from datamodules.catalogue import data_sets
 from leaderboards import __main__ as leaderboards_tools
 from leaderboards.commands import find as find_claim
 from sweeps import __main__ as sweeps_tools

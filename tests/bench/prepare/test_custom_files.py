@@ -54,8 +54,8 @@ class Few(Dataset):
 class Blocks(Partition):
     reverse: bool = False
 
-    def deal(self, labels, clients, rng):
-        order = np.arange(len(labels))[::-1] if self.reverse else np.arange(len(labels))
+    def deal(self, samples, clients, rng):
+        order = np.arange(len(samples))[::-1] if self.reverse else np.arange(len(samples))
         return np.array_split(order, clients)
 """
 SMALL = ["clients=4", "cohort=2", "rounds=1", "logger=none"]

@@ -27,6 +27,10 @@ DATA = {
     "too few classes": ("replace(d, classes=9)", "has the label 9"),
     "labels int32": ("replace(d, train=Split(t.x, t.y.int()))", "training labels of mine are torch.int32"),
     "numpy": ("replace(d, train=Split(t.x.numpy(), t.y))", "train.x of type ndarray: it has to be a torch.Tensor"),
+    "groups too few": ("whose(t.y[:-1])", "train.groups, torch.int64 of shape .1436.: .*one number for each of 1437"),
+    "groups float": ("whose(t.y.float())", "train.groups, torch.float32 .*: it has to be torch.int64"),
+    "groups below 0": ("whose(t.y - 1)", "returned train.groups with -1 for sample .*: it has to be numbers from 0"),
+    "groups listed": ("whose(t.y.tolist())", "train.groups of type list: it has to be a torch.Tensor"),
     "None": ("None", "load of .*mine.py:Mine returned NoneType: it has to be a datamodules.base.Loaded"),
     "exit": ("sys.exit(0)", "load of .*mine.py:Mine failed: SystemExit: 0"),
     "raises": ("1 / 0", "load of .*mine.py:Mine failed: ZeroDivisionError"),
@@ -45,6 +49,8 @@ MINE = """class Mine(Dataset):
             x = t.x.double()
             x[7, 3] = value
             return replace(d, train=Split(x, t.y))
+        def whose(groups):
+            return replace(d, train=replace(t, groups=groups))
         return {found}
 """
 
@@ -84,11 +90,16 @@ DEALT = {
     "lists": ("[[1, 2]] * clients", "list for client 0"),
     "None": ("None", "returned NoneType"),
     "exit": ("sys.exit(0)", "deal of .*mine.py:Mine failed: SystemExit: 0"),
-    "labels": ("labels.fill(0)", "deal of .*mine.py:Mine failed: ValueError: .*read-only"),
+    "labels": ("samples.labels.fill(0)", "deal of .*mine.py:Mine failed: ValueError: .*read-only"),
+    "features": ("samples.features().fill(0)", "deal of .*mine.py:Mine failed: ValueError: .*read-only"),
+    "groups": (
+        "samples.groups",
+        "dataset=digits does not say whose its samples are.*: take dataset=cifar100 by .*, or",
+    ),
 }
 PARTITION = """class Mine(Partition):
-    def deal(self, labels, clients, rng):
-        order = np.arange(len(labels))
+    def deal(self, samples, clients, rng):
+        order = np.arange(len(samples))
         return {}
 """
 
