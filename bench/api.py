@@ -164,7 +164,7 @@ class Federate:
         with registry.borrowed(), _printing(progress), _told():
             lines = [_words({"algo": algo} | chosen | {"seed": seed}) for algo in algos for seed in seeds]
             runs = [compose.plan(words, multirun=False)[0] for words in lines]  # all are checked before one is run
-            for number, composed in enumerate(runs, start=1):
+            for number, composed in enumerate(compose.of_many(runs), start=1):
                 print(f"\n--- run {number} of {len(runs)}: {' '.join(composed.words)}", flush=True)
                 found.append(_run(composed, group))
         return Results(tuple(found))

@@ -88,7 +88,7 @@ def _complete(words: Sequence[str]) -> int:
 
 def _multirun(runs: Sequence[ComposedRun], typed: str) -> int:
     """One run after the other, whatever becomes of the one before; what a stopped start of it has done is kept."""
-    code = 0
+    code, runs = 0, compose.of_many(runs)
     if sentence := _unpaired(runs):
         print(sentence, flush=True)
     with multirun.opened(runs, typed, os.environ.get(GROUP)) as opened:

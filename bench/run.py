@@ -38,6 +38,7 @@ from bench.simulation.traffic import Traffic
 if TYPE_CHECKING:  # Lightning takes a second, and assembling may still refuse the config
     from bench.federation import Federation, Values
 
+MODEL = "model.pt"  # in the folder of a run: a plain state dict
 OnRound = Callable[[int, float | None], None]
 
 
@@ -83,7 +84,10 @@ def run(
         tracker = tracking.start(parts.config, record.folder)
         result, asked_to_stop = _to_the_end(parts, record, tracker, expected, on_round)
         parts.prerun.discard()
-        on_model(_ended_with(parts))
+        module = _ended_with(parts)
+        if config["keep_model"] is not False:
+            torch.save(module.state_dict(), record.folder / MODEL)
+        on_model(module)
     except KeyboardInterrupt:
         if record is not None:
             rounds, kept = len(record.rows), record.checkpointed

@@ -25,7 +25,7 @@ IDLE = 0.05  # of the machine's processor time, taken by other processes at the 
 DIGITS = 16  # of the hash: enough for every run there will ever be
 COLUMNS = ("test_accuracy", "virtual_seconds", "bytes_up", "bytes_down", "bytes_peer")
 # keys that do not shape training: where, who, how it is computed; engines agree with each other by test
-NO_MATTER = ("out", "logger", "engine", "checkpoint_seconds", *sorted(EXTRA))
+NO_MATTER = ("out", "logger", "engine", "checkpoint_seconds", "keep_model", *sorted(EXTRA))
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,8 @@ def benchmark(task: TrialTask) -> RunResult:
             return run(earlier.config, resume=earlier.folder, on_record=begin, on_round=task.on_round)
         config = compose.config([*words, f"out={task.out}"])
         plugins.require(config["dataset"])
-        return run(config | {"group": task.group, "command": command(words)}, on_record=begin, on_round=task.on_round)
+        own = {"group": task.group, "command": command(words), "keep_model": bool(config["keep_model"])}
+        return run(config | own, on_record=begin, on_round=task.on_round)
     except Diverged:
         result = read(folders[-1]).result
         assert result is not None

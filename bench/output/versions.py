@@ -88,6 +88,7 @@ CONFIG: Changes = (
     Added(8, "lr_decay", 1.0),
     Added(8, "clip_norm", None),
     Added(9, "upload.name", "none"),
+    Added(9, "keep_model", None),
 )
 RESULT: Changes = (Renamed(2, "engine", "cohort", "vmap"),)
 

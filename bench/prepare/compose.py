@@ -33,6 +33,7 @@ from bench.prepare.unused import unused
 from bench.record import read
 
 VERSION_BASE = "1.3"
+FEW = 10  # runs, of which each keeps its model
 MOST = 10_000  # runs of one command
 ANYWHERE = {"engine.workers", "engine.address"}  # where a run is computed does not change it, so a resume may
 
@@ -58,6 +59,13 @@ class ComposedRun:
         except UserError:  # it may not fit what was given for the larger one
             return None
         return None if {**other, "scale": self.config["scale"]} == self.config else other
+
+
+def of_many(runs: Sequence[ComposedRun]) -> list[ComposedRun]:
+    """Where there are many, a model is kept only if the words say so."""
+    if len(runs) <= FEW:
+        return list(runs)
+    return [replace(run, config=run.config | {"keep_model": bool(run.config["keep_model"])}) for run in runs]
 
 
 def config(words: Sequence[str]) -> dict[str, Any]:

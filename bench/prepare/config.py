@@ -71,6 +71,9 @@ class Keys:
     val_fraction: float | None = key(
         "evaluate on this share of the training data, held out, instead of the test set", None, above=0, below=1
     )
+    keep_model: bool | None = key(
+        "write the final model to model.pt; null: not in sweeps, nor in multiruns of more than ten", None
+    )
     checkpoint_seconds: float = key("least time between two checkpoints", 60.0, min=0)
     scale: str = key("cpu makes smaller what is heavy", "auto", choices=("auto", "paper", "cpu", "smoke"))
     out: str = key("the folder that holds the runs", "runs")

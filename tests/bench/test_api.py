@@ -98,6 +98,9 @@ def test_the_model_is_the_one_that_was_evaluated():
         answers = result.model(torch.as_tensor((TEST[0] - mean) / std)).argmax(1).numpy()
     assert (answers == TEST[1]).mean() == pytest.approx(result.accuracy)
     assert digest(torch.cat([p.detach().reshape(-1) for p in result.model.parameters()])) == weights(result)
+    kept = torch.load(result.folder / "model.pt", weights_only=True)
+    assert kept.keys() == result.model.state_dict().keys()
+    assert all(torch.equal(kept[name], value) for name, value in result.model.state_dict().items())
     assert result.rounds_to_target in (1, 2, 3, 4) and result.best_accuracy >= result.accuracy > 0.5
 
 
@@ -138,6 +141,15 @@ def test_methods_are_names_classes_and_objects_and_runs_are_paired(here):
     assert list(table["algo.mu"]) == [0.01, 0.01, 0.2, 0.2, 0.5, 0.5] and table["group"].nunique() == 1
     assert len(results.rounds) == 24 and "accuracy %" in str(results) and len(results[:2]) == 2
     results.plot().savefig(here / "curves.png")
+
+
+def test_many_runs_keep_their_models_only_where_that_is_asked_for():
+    short = {"dataset": (TRAIN, TEST)} | SHORT | {"rounds": 1}
+    few, many = (federate.many(["fedavg"], seeds=range(n), **short) for n in (2, 11))
+    asked = federate.many(["fedavg"], seeds=range(11), keep_model=True, **short)
+    kept = [[(result.folder / "model.pt").exists() for result in results] for results in (few, many, asked)]
+    assert kept == [[True] * 2, [False] * 11, [True] * 11]
+    assert not (federate("fedavg", keep_model=False, **short).folder / "model.pt").exists()
 
 
 def test_nothing_is_run_where_one_of_many_cannot_be(here):
