@@ -180,6 +180,9 @@ class Algorithm:
     mail: ClassVar[str | None] = None  # the unicast row [N] bool that names the recipients of its gradient
     personal: ClassVar[str] = "none"  # none | body | head | all: the part of w that stays on the device
     pooled: ClassVar[bool] = False  # there is one device, which holds all training data
+    extra_vectors: ClassVar[
+        tuple[str, ...]
+    ] = ()  # [K, P] in Upload.extra, where extra_up has them: upload= acts on them
     retransmit: ClassVar[bool] = False
     cacheable: ClassVar[bool] = False  # aggregate() uses only delta, model, samples, weight, staleness
     plain_sgd: ClassVar[bool] = False  # its maths takes a local step to be the rate times what `local` says
@@ -222,11 +225,6 @@ class Algorithm:
     def extra_up(self, fed: Fed) -> int:
         """How many numbers travel up beside the model; down follows from broadcast and unicast."""
         return 0
-
-    @property
-    def extra_vectors(self) -> tuple[str, ...]:
-        """Names in Upload.extra of vectors [K, P]: `upload=` transforms them as it does the delta, and nothing else."""
-        return ()
 
     def local(self, jobs: Jobs, w: Tensor, epoch: int, fed: Fed) -> LocalRule:
         """At the start of each local epoch; w [K, P] are the devices' current models."""

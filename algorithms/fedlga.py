@@ -36,6 +36,7 @@ class FedLGA(Algorithm):
     - `gamma`: the local rate decays by (1 - gamma) a round (Remark 2).
     """
 
+    extra_vectors = ("gradient",)
     plain_sgd = True
     eta_g: float = field(default=1.0, metadata={"above": 0})
     scale: float | str = -1.0
@@ -56,10 +57,6 @@ class FedLGA(Algorithm):
 
     def extra_up(self, fed: Fed) -> int:
         return fed.layout.size if self.gradient == "last" else 0
-
-    @property
-    def extra_vectors(self) -> tuple[str, ...]:
-        return ("gradient",) if self.gradient == "last" else ()
 
     def init_server(self, w: Tensor, fed: Fed) -> State:
         return {"w": w, "nobody_finished": torch.zeros((), dtype=w.dtype, device=w.device)}
@@ -83,15 +80,14 @@ class FedLGA(Algorithm):
             for k in (tau > 1).nonzero()[:, 0].tolist():
                 gap = w_hat - updates.model[k]
                 g = self._gradient(updates, k, gap, tau[k] - 1)
-                delta[k] = approximate(updates.delta[k], g, gap, scales[k], self.product)  # Alg. 2, l. 12
+                delta[k] = approximate(updates.delta[k], g, gap, float(scales[k]), self.product)  # Alg. 2, l. 12
         w = server["w"] + self.eta_g * (updates.weight @ delta)  # Eq. (7)
         return {"w": w, "nobody_finished": server["nobody_finished"] + (complete.sum() == 0)}
 
-    def _scales(self, updates: Updates, tau: Tensor, fed: Fed) -> list[float]:
+    def _scales(self, updates: Updates, tau: Tensor, fed: Fed) -> Tensor:
         rate, once = self._rate(updates.version, fed), torch.ones_like(tau)
         scale = {"eta_l": rate, "-eta_l": -rate}[self.scale] if isinstance(self.scale, str) else self.scale
-        scales: list[float] = ({"once": once, "missing": tau - 1, "tau": tau}[self.times].double() * scale).tolist()
-        return scales
+        return {"once": once, "missing": tau - 1, "tau": tau}[self.times].double() * scale
 
     def _gradient(self, updates: Updates, k: int, gap: Tensor, missing: Tensor) -> Tensor:
         if self.gradient == "last":

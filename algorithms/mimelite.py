@@ -23,6 +23,7 @@ class MimeLite(Algorithm):
     """
 
     broadcast: ClassVar[tuple[str, ...]] = ("w", "m")
+    extra_vectors = ("gradient",)
     plain_sgd = True
     beta: float = field(default=0.1, metadata={"min": 0, "below": 1})
 
@@ -35,10 +36,6 @@ class MimeLite(Algorithm):
 
     def extra_up(self, fed: Fed) -> int:
         return fed.layout.size
-
-    @property
-    def extra_vectors(self) -> tuple[str, ...]:
-        return ("gradient",)
 
     def local(self, jobs: Jobs, w: Tensor, epoch: int, fed: Fed) -> LocalRule:
         if self.beta == 0:

@@ -26,6 +26,7 @@ class SCAFFOLD(Algorithm):
     """
 
     broadcast: ClassVar[tuple[str, ...]] = ("w", "c")
+    extra_vectors = ("c",)
     plain_sgd = True
     eta_g: float = field(default=1.0, metadata={"above": 0})
     c: float = field(default=1.0, metadata={"min": 0})
@@ -38,10 +39,6 @@ class SCAFFOLD(Algorithm):
 
     def extra_up(self, fed: Fed) -> int:
         return fed.layout.size
-
-    @property
-    def extra_vectors(self) -> tuple[str, ...]:
-        return ("c",)
 
     def local(self, jobs: Jobs, w: Tensor, epoch: int, fed: Fed) -> LocalRule:
         if self.c == 0:

@@ -101,7 +101,7 @@ def estimate(
     )  # the models, their updates, ...
     training = batch * (rows * size.model + 2 * size.client + (0 if sync else size.broadcast))
     aggregation = plan.schedule.buffer * (2 * size.model + size.upload)
-    of_uploads = sum(len(one.remembers) for one in transforms(config["upload"])) * (1 + len(algo.extra_vectors))
+    of_uploads = sum(len(one.remembers) for one in transforms(config["upload"])) * (1 + len(algo.vectors(fed)))
     client = size.client + of_uploads * size.model
     cached = config["aggregation"] == "cached"
     epoch = _epoch_bytes(config, max(samples))

@@ -63,17 +63,13 @@ class Checked(Algorithm):
             own_code.tell(method, "requires", error)
             raise
         vars(self).update(_requires=found)
-        names = ("broadcast", "unicast", "mail", "personal", "retransmit", "cacheable")
+        names = ("broadcast", "unicast", "mail", "personal", "extra_vectors", "retransmit", "cacheable")
         vars(self).update({name: getattr(method, name) for name in names})
         self._declared()
 
     @property
     def requires(self) -> frozenset[str]:
         return self._requires
-
-    @property
-    def extra_vectors(self) -> tuple[str, ...]:
-        return self.method.extra_vectors
 
     @property
     def chooses_on_arrival(self) -> bool:
@@ -141,6 +137,10 @@ class Checked(Algorithm):
             raise self._wrong("extra_up", "returned", found, "a whole number of at least 0")
         return found
 
+    def vectors(self, fed: Fed) -> tuple[str, ...]:
+        """The extra vectors that are sent at all."""
+        return self.extra_vectors if self.extra_up(fed) >= len(self.extra_vectors) * fed.layout.size else ()
+
     def local(self, jobs: Jobs, w: Tensor, epoch: int, fed: Fed) -> LocalRule:
         if "upload" in self._seen:
             return _decayed(cast(LocalRule, self._ask("local", jobs, w, epoch, fed)), jobs, fed)
@@ -170,7 +170,7 @@ class Checked(Algorithm):
         beside, said = sum(value[0].numel() for value in found.extra.values()), self.extra_up(fed)
         if beside > said:
             raise look.wrong(f"{beside} numbers beside the model", f"at most {said}, which extra_up says are sent")
-        for name in self.extra_vectors:
+        for name in self.vectors(fed):
             if name not in found.extra:
                 raise look.wrong(f"no {name!r} in extra", "what extra_vectors names")
             look.tensor(f'.extra["{name}"]', found.extra[name], like.shape, like.dtype, like.device)

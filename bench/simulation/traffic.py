@@ -23,7 +23,7 @@ class Traffic:
     def __init__(self, algo: Checked, fed: Fed, shared: Tensor, upload: Sequence[Transform]) -> None:
         self.up = self.down = self.peer = 0
         self.message = BYTES * fed.layout.size  # a gradient from device to device
-        vectors = len(algo.extra_vectors)
+        vectors = len(algo.vectors(fed))
         beside = algo.extra_up(fed) - vectors * fed.layout.size  # what no transform changes
         self._beside = vectors * message(upload, fed.layout.size).bytes + BYTES * beside
         self._changes = type(algo.method).sends is not Algorithm.sends  # with the version

@@ -16,10 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from algorithms.base import Algorithm, Fed, State
+from algorithms.base import Fed, State
 from algorithms.uploads.base import Draw, Sent, Size, Transform
 from bench import own_code
 from bench.seeding import stream
+from bench.simulation.contract import Checked
 from bench.simulation.dispatch import Dispatch
 from bench.simulation.inputs import Inputs
 from bench.simulation.learned import Uploads
@@ -47,9 +48,9 @@ class Transforms:
     """Owns what the devices remember of them. `shared` [P] is the part of w that leaves a device."""
 
     def __init__(
-        self, row: Sequence[Transform], algo: Algorithm, fed: Fed, shared: Tensor, seed: int, w0: Tensor
+        self, row: Sequence[Transform], algo: Checked, fed: Fed, shared: Tensor, seed: int, w0: Tensor
     ) -> None:
-        self.row, self.extra_vectors = row, algo.extra_vectors
+        self.row, self.extra_vectors = row, algo.vectors(fed)
         self._layout, self._shared, self._seed = fed.layout, shared, seed
         self._all = torch.arange(len(w0), device=w0.device)
         vectors = (DELTA, *self.extra_vectors)

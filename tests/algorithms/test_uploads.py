@@ -73,8 +73,8 @@ def test_bytes_are_those_of_the_vectors_and_four_for_every_other_number(name, up
     while not one.finished:
         row = one.advance()
         jobs += len(one.ended)
-    expected = 4 * (algo.extra_up(one.fed) - size * len(algo.extra_vectors))
-    for numbers in (sent, *[size] * len(algo.extra_vectors)):
+    expected = 4 * (algo.extra_up(one.fed) - size * len(algo.vectors(one.fed)))
+    for numbers in (sent, *[size] * len(algo.vectors(one.fed))):
         message = Size(numbers)
         for part in upload.split("+") if numbers else ():
             message = classes("upload")[part]().size(message)

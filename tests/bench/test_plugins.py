@@ -70,7 +70,7 @@ ALGORITHMS = {
     "broadcast": ('    broadcast: ClassVar = "w"\n', "broadcast of .*is 'w': it has to be a tuple"),
     "extra_vectors": ('    extra_vectors: ClassVar = "c"\n', "extra_vectors of .*is 'c': it has to be a tuple"),
     "extra_vectors of nothing": (
-        '    extra_vectors: ClassVar = ("c",)\n',
+        '    extra_vectors: ClassVar = ("c",)\n' + hook("extra_up", "return fed.layout.size"),
         "upload of .*returned no 'c' in extra: it has to be what extra_vectors names",
     ),
     "extra_vectors too short": (
