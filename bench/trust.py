@@ -37,7 +37,7 @@ def _trusted_as(target: str) -> str:
 
 def targets(config: Mapping[str, Any]) -> dict[str, str]:
     """The code of the user's that a config would run, by the key that names it on a command line."""
-    nodes = {key: config.get(key) for key in ("algo", "dataset", "partition")}
+    nodes = {key: config.get(key) for key in ("algo", "dataset", "task", "partition")}
     found = {key: str(node.get("_target_")) for key, node in nodes.items() if isinstance(node, Mapping)}
     own = {key: target for key, target in found.items() if split(target)}
     model = config.get("model")

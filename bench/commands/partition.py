@@ -16,6 +16,7 @@ from bench.prepare.resolve import call
 from bench.seeding import stream
 
 Matrix = NDArray[Any]
+TENTHS = 10
 
 
 def main(argv: Sequence[str]) -> int:
@@ -24,11 +25,12 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--png", type=picture, help="the file to write; partition-<data set>-<protocol>.png by default")
     options = parser.parse_args(argv)
     config = compose.config(options.keys)
-    loaded = plugins.load(config["dataset"])
-    rng, labels = stream(config["seed"], "partition"), loaded.train.y.numpy()
+    loaded = plugins.load(config["dataset"], config["task"])
+    rng, labels = stream(config["seed"], "partition"), _classes(loaded.train.y.numpy())
     parts, remark = plugins.deal(config["partition"], loaded.train.y, config["clients"], rng)
-    counts = np.array([np.bincount(labels[part], minlength=loaded.classes) for part in parts])
-    distance = wasserstein(counts, np.bincount(labels, minlength=loaded.classes))
+    classes = max(loaded.classes, labels.max() + 1)
+    counts = np.array([np.bincount(labels[part], minlength=classes) for part in parts])
+    distance = wasserstein(counts, np.bincount(labels, minlength=classes))
     target = options.png or Path(f"partition-{config['dataset']['name']}-{config['protocol']}.png")
     title = f"{config['dataset']['name']} ({loaded.source.partition(':')[0]}), {call(config['partition'])}"
     _draw(counts, distance, title, target)
@@ -40,6 +42,13 @@ def main(argv: Sequence[str]) -> int:
         print(f"note       {remark}")
     print(f"plot       {target}")
     return 0
+
+
+def _classes(labels: Matrix) -> Matrix:
+    """Real numbers by the tenth of them that they are in."""
+    if labels.dtype.kind != "f":
+        return labels
+    return np.searchsorted(np.quantile(labels, np.arange(1, TENTHS) / TENTHS), labels)
 
 
 def wasserstein(counts: Matrix, whole: Matrix) -> Matrix:

@@ -37,13 +37,14 @@ def build(model: Mapping[str, Any], shape: tuple[int, ...], classes: int) -> nn.
     return module
 
 
-def sgd(model: Mapping[str, Any], dataset: Mapping[str, Any]) -> dict[str, float]:
-    """lr, momentum and weight_decay of the module's own configure_optimizers; {} where it has none."""
+def sgd(model: Mapping[str, Any], *data: Mapping[str, Any]) -> dict[str, float]:
+    """lr, momentum and weight_decay of the module's own configure_optimizers; {} where it has none. `data` are the data
+    set and its task, whose sizes it may ask for."""
     cls, base = _class(model["target"])
     if not _overrides(cls, base, "configure_optimizers"):
         return {}
     asked = {"shape", "classes"} & inspect.signature(cls).parameters.keys() - model["args"].keys()
-    shape, classes = _size(json.dumps(dict(dataset))) if asked else ((), 0)
+    shape, classes = _size(json.dumps(data)) if asked else ((), 0)
     with torch.random.fork_rng(devices=[]):
         module = build(model, shape, classes)
     found = _called(module, "configure_optimizers")
@@ -75,8 +76,8 @@ def try_out(module: nn.Module, batch: Batch, classes: int) -> str:
         shape = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         if shape != [len(y), classes]:
             raise UserError(
-                f"forward of {_name(module)} gives {shape} for {len(y)} samples, but has to give one logit for each "
-                f"of the {classes} classes: [{len(y)}, {classes}]."
+                f"forward of {_name(module)} gives {shape} for {len(y)} samples, but has to give "
+                f"{_outputs(classes)}: [{len(y)}, {classes}]."
             )
         if not logits.is_floating_point() or not logits.isfinite().all():
             what = f"logits of {logits.dtype}" if not logits.is_floating_point() else "logits that are not finite"
@@ -98,6 +99,10 @@ def try_out(module: nn.Module, batch: Batch, classes: int) -> str:
     for method in ("forward", "training_step"):  # from here on, at any step
         setattr(module, method, _Told(type(module), method, getattr(module, method)))
     return forms[0]
+
+
+def _outputs(classes: int) -> str:
+    return "one number for each" if classes == 1 else f"one logit for each of the {classes} classes"
 
 
 class _Told:
@@ -257,8 +262,8 @@ class _Ignored:
 
 
 @cache
-def _size(dataset: str) -> tuple[tuple[int, ...], int]:
+def _size(data: str) -> tuple[tuple[int, ...], int]:
     from bench.prepare.plugins import load
 
-    loaded = load(json.loads(dataset))
+    loaded = load(*json.loads(data))
     return loaded.shape, loaded.classes

@@ -83,7 +83,9 @@ def config(config: Mapping[str, Any]) -> None:
     if tau_max is not None and tau_max > epochs:
         raise UserError(f"devices.tau_max={tau_max} is more than epochs={epochs}: a device trains at least one.")
     made = {group: _made(group, config[group]) for group in registry.BASES}
+    _possible("target", config["target"], made["task"].targets)
     _fits(config, made["dataset"])
+    _by_class(config, made)
     _optimizer(config, made["algo"])
     schedule.check(config, made["algo"])
 
@@ -243,6 +245,20 @@ def _fits(config: Mapping[str, Any], dataset: Any) -> None:
             f"partition.per_client={per_client} is more than the {dataset.classes} classes of {name}: "
             f"use 1 to {dataset.classes}."
         )
+
+
+def _by_class(config: Mapping[str, Any], made: Mapping[str, Any]) -> None:
+    """Refuses what goes by classes where a task has none."""
+    if made["task"].by_class:
+        return
+    task, partition, method = (config[group]["name"] for group in ("task", "partition", "algo"))
+    if made["partition"].by_class:
+        raise UserError(
+            f"partition={partition} is not possible with task={task}: it deals by class, and the labels of "
+            f"{config['dataset']['name']} are numbers; partition=iid does without."
+        )
+    if need := made["algo"].needs_classes:
+        raise UserError(f"algo={method} is not possible with task={task}, whose labels are numbers: {need}.")
 
 
 def _optimizer(config: Mapping[str, Any], algo: Algorithm) -> None:

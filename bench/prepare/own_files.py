@@ -1,4 +1,4 @@
-"""Algorithms, data sets and partitions in files of the user's: algo=./mine.py stands for the class in that file."""
+"""Algorithms, data sets, tasks and partitions in files of the user's: algo=./mine.py stands for the class in it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from bench import own_code, trust
 from bench.errors import UserError, unknown
+from bench.metrics import Metric
 from bench.prepare import registry
 from bench.prepare.config import GROUPS, KEYS
 from bench.prepare.resolve import fields_of, names_of
@@ -20,7 +21,12 @@ _DOTTED = re.compile(r"[\w.]+")  # package.Class, within a,b too
 _PATH = re.compile(r"(?<![^,()\[\]'\"])[^,()\[\]'\"]+\.py(?::\w+)?(?=$|[\s,)\]'\"])")  # also within a,b and choice(a,b)
 _SAFE = re.compile(r"[\w./:+@%*-]+")
 LONGEST = 80  # characters of a class's name
-_NEEDED = {"algo": (), "dataset": ("title", "defaults", "load", "available"), "partition": ("deal",)}
+_NEEDED = {
+    "algo": (),
+    "dataset": ("title", "defaults", "load", "available"),
+    "task": ("metric", "loss", "score"),
+    "partition": ("deal",),
+}
 
 
 def arguments(argv: Sequence[str]) -> list[str]:
@@ -124,6 +130,8 @@ def _check(group: str, cls: type, name: str) -> None:
     base = registry.BASES[group]
     if missing := [key for key in _NEEDED[group] if getattr(cls, key, None) is getattr(base, key, None)]:
         raise UserError(f"{name} does not define {', '.join(missing)}, which every {GROUPS[group]} needs.")
+    if group == "task" and not isinstance(cls.metric, Metric):  # type: ignore[attr-defined]
+        raise UserError(f"metric of {name} has to be a bench.metrics.Metric, as in Metric('mae', 'MAE', higher=False).")
     if group == "dataset":
         _check_defaults(cls.defaults, name)  # type: ignore[attr-defined]
 
@@ -132,7 +140,7 @@ def _check_defaults(defaults: Any, name: str) -> None:
     """`defaults` of a data set: keys of a run, and for a group a table with its name."""
     if not isinstance(defaults, Mapping):
         raise UserError(f"defaults of {name} has to be a dictionary of keys of a run, not {type(defaults).__name__}.")
-    groups = ("model", "partition", "devices", "optimizer")
+    groups = ("task", "model", "partition", "devices", "optimizer")
     for key, value in defaults.items():
         if key not in (*groups, *KEYS):
             raise unknown(f"key in defaults of {name}", str(key), [*groups, *KEYS])

@@ -1,4 +1,4 @@
-"""Algorithms, data sets and partitions are dataclasses; each joins its Hydra group under its lower-case name."""
+"""Algorithms, data sets, tasks and partitions are dataclasses; each joins its Hydra group under its lower-case name."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from hydra.core.config_store import ConfigStore
 from algorithms.base import Algorithm
 from bench import own_code, trust
 from bench.errors import UserError, unknown
+from bench.tasks.base import Task
 from datamodules.base import Dataset
 from datamodules.partition import Partition
 
-BASES: dict[str, type] = {"algo": Algorithm, "dataset": Dataset, "partition": Partition}
+BASES: dict[str, type] = {"algo": Algorithm, "dataset": Dataset, "task": Task, "partition": Partition}
 _classes: dict[str, dict[str, type]] = {group: {} for group in BASES}
 _twins: dict[tuple[str, str], type] = {}
 
@@ -35,14 +36,14 @@ def register(cls: type) -> type:
     """Make a class from anywhere an option of its group; returns it, so that it can be used as a decorator."""
     group = next((g for g, base in BASES.items() if issubclass(cls, base)), None)
     if group is None:
-        raise TypeError(f"{cls.__name__} is not an Algorithm, a Dataset or a Partition")
+        raise TypeError(f"{cls.__name__} is not an Algorithm, a Dataset, a Task or a Partition")
     name = cls.__name__.lower()
     known = _classes[group].get(name, cls)
     if own_code.target(known) != own_code.target(cls):
         raise ValueError(f"two classes are called {group}={name}: {own_code.target(known)} and {own_code.target(cls)}")
     _classes[group][name] = cls
     _store(group, name, [("_target_", str, field(default=own_code.target(cls))), *_twin_fields(cls)])
-    if group == "partition":
+    if group in ("task", "partition"):
         union = {f[0]: (f[0], Any, None) for c in _classes[group].values() for f in _twin_fields(c)}
         _store(group, "auto", list(union.values()))
     return cls
@@ -99,7 +100,7 @@ def defaults(cls: type) -> dict[str, Any]:
 
 @cache
 def _discover() -> None:
-    for package in ("algorithms", "datamodules"):
+    for package in ("algorithms", "datamodules", "bench.tasks"):
         for info in pkgutil.iter_modules(import_module(package).__path__, f"{package}."):
             name = info.name.rpartition(".")[2]
             # module.py imports all of Lightning (5 s); names with an underscore are private or commands
