@@ -193,6 +193,11 @@ class Algorithm:
         """Fields of Trained (or "trace") that the engine has to fill; "step_means" makes the traced gradients means."""
         return frozenset()
 
+    @property
+    def needs_classes(self) -> str:
+        """What it needs the samples' classes for, in words; nothing: its labels may be real numbers."""
+        return ""
+
     def schedule(self, fed: Fed) -> Schedule:
         return Schedule(fed.cohort, fed.cohort)
 

@@ -59,6 +59,10 @@ class Fed2A(Algorithm):
             raise ValueError(f"algo.D={self.D} of the algo.P={self.P} rounds of a period is not possible")
 
     @property
+    def needs_classes(self) -> str:
+        return "its stimuli are samples of each class, without which algo.rce=false does" if self.rce else ""
+
+    @property
     def chooses_on_arrival(self) -> bool:
         return self.plu == "upload"
 

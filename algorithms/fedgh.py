@@ -32,6 +32,10 @@ class FedGH(Algorithm):
     steps: int | None = field(default=None, metadata={"min": 1, "max": 100_000})
 
     @property
+    def needs_classes(self) -> str:
+        return "its prototypes are means of each class; fedbabu keeps a part of the model on the device, too"
+
+    @property
     def requires(self) -> frozenset[str]:
         return frozenset({"prototypes"})
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import secrets
 import shlex
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, fields
 from functools import partial
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from algorithms.base import Algorithm
 from bench import own_code, trust
 from bench.errors import UserError, of_machine
+from bench.metrics import Metric
+from bench.output.result import RunResult
 from bench.prepare import compose, given_data, own_files, plugins, registry
 from bench.prepare.compose import ComposedRun
 from bench.prepare.resolve import describe
@@ -52,26 +55,42 @@ class Result:
         return rounds_frame([self.run])
 
     @property
-    def accuracy(self) -> float:
-        """Of the last round, on the test data."""
-        return float(self.run.number("final_accuracy") or 0.0)
+    def metric(self) -> Metric:
+        """What `final` and `best` are numbers of: accuracy, or that of another task."""
+        return self._result.metric
 
     @property
-    def best_accuracy(self) -> float:
-        return float(self.run.number("best_accuracy") or 0.0)
+    def final(self) -> float:
+        """Of the last round, on the test data."""
+        return math.nan if self._result.final is None else self._result.final
+
+    @property
+    def best(self) -> float:
+        return math.nan if self._result.best is None else self._result.best
+
+    @property
+    def accuracy(self) -> float:
+        """`final`, where that is an accuracy."""
+        if self.metric.name != "accuracy":
+            raise UserError(f"This run is judged by {self.metric.label}: result.final has it.")
+        return self.final
 
     @property
     def rounds_to_target(self) -> int | None:
         """None: never."""
-        found = self.run.number("rounds_to_target")
-        return None if found is None else int(found)
+        return self._result.rounds_to_target
+
+    @property
+    def _result(self) -> RunResult:
+        assert self.run.result is not None
+        return self.run.result
 
     def __repr__(self) -> str:
-        config, reached = self.run.config, self.rounds_to_target
+        config, reached, metric = self.run.config, self.rounds_to_target, self.metric
         when = "never" if reached is None else f"after {reached} rounds"
         return (
-            f"{config['algo']['name']} on {config['dataset']['name']}, seed {config['seed']}: accuracy "
-            f"{100 * self.accuracy:.2f} %, target {100 * config['target']:g} % {when}; {self.folder}"
+            f"{config['algo']['name']} on {config['dataset']['name']}, seed {config['seed']}: {metric.label} "
+            f"{metric.text(self.final)}, target {metric.goal(config['target'])} {when}; {self.folder}"
         )
 
 
@@ -210,11 +229,10 @@ def _told() -> Iterator[None]:
 def _words(chosen: dict[str, Any]) -> list[str]:
     """As on the command line; what is left open is left out."""
     words: list[str] = []
+    chosen = {key: what for key, what in chosen.items() if what is not None or key not in ("model", "partition")}
     for key, what in chosen.items():
-        if what is None and key in ("model", "partition"):
-            continue
         if key in registry.BASES and not isinstance(what, str):
-            words += _option(key, what)
+            words += _option(key, what, chosen)
         elif key == "model" and not isinstance(what, str):
             words += ["model=custom", f"model.target={_module(what)}"]
         else:
@@ -222,13 +240,14 @@ def _words(chosen: dict[str, Any]) -> list[str]:
     return words
 
 
-def _option(group: str, what: Any) -> list[str]:
+def _option(group: str, what: Any, chosen: Mapping[str, Any]) -> list[str]:
     """A class of ours or of the program's, or an object of one: its name, and the fields that it was made with."""
     cls = what if isinstance(what, type) else type(what)
     if not issubclass(cls, registry.BASES[group]):
         if group == "dataset":
             registry.register(given_data.Given)
-            return ["dataset=given", f"dataset.data={given_data.put(what)}"]
+            digest, words = given_data.put(what)
+            return ["dataset=given", f"dataset.data={digest}", *(w for w in words if w.partition("=")[0] not in chosen)]
         base = registry.BASES[group].__name__
         raise UserError(f"{group} is {cls.__name__}: it has to be a name, a file, a class that extends {base}, or one.")
     name = own_files.option(group, cls)

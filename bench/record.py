@@ -24,7 +24,7 @@ import yaml  # type: ignore[import-untyped]
 from bench import trust
 from bench.errors import UserError, cannot_write, program
 from bench.files import new_folder, replaced
-from bench.metrics import MB
+from bench.metrics import MB, Metric
 from bench.output import digests, metrics_csv, versions
 from bench.output.facts import git_revision
 from bench.output.keys import is_of_run
@@ -35,10 +35,9 @@ from bench.output.result import RunResult, plain
 if TYPE_CHECKING:  # pandas takes a second
     from pandas import DataFrame
 
-COLUMNS = (
-    *("round", "virtual_seconds", "wall_seconds", "train_loss", "test_loss", "test_accuracy"),
-    *("bytes_up", "bytes_down", "bytes_peer", "staleness_mean", "staleness_max"),
-)
+BEFORE = ("round", "virtual_seconds", "wall_seconds", "train_loss", "test_loss")  # the task's metric
+AFTER = ("bytes_up", "bytes_down", "bytes_peer", "staleness_mean", "staleness_max")
+COLUMNS = (*BEFORE, *AFTER)
 TIMES = ("wall_seconds", "train_seconds", "aggregate_seconds")  # differ when a run is repeated
 EXTRA = {"group", "command", "created", "git_revision", "engine_why", "fingerprints"}  # in config.yaml beside keys
 FILES = ("config.yaml", "forecast.json", "metrics.csv", "prerun.json", "result.json", "timeline.csv")  # of a run
@@ -57,6 +56,12 @@ class Run:
     @property
     def id(self) -> str:
         return self.folder.name
+
+    @property
+    def metric(self) -> Metric:
+        """Of a finished run."""
+        assert self.result is not None
+        return self.result.metric
 
     def number(self, key: str) -> float | None:
         """Of the result; None: there is none."""
@@ -116,7 +121,9 @@ class Record:
         """The first row fixes the columns; None (not evaluated) leaves its cell empty."""
         first = self._csv is None
         if first:
-            self._columns = [*COLUMNS, *(name for name in values if name not in COLUMNS)]
+            more = [name for name in values if name not in COLUMNS]
+            tested = [name for name in more if name.startswith("test_")]
+            self._columns = [*BEFORE, *tested, *AFTER, *(name for name in more if name not in tested)]
         if unknown := values.keys() - set(self._columns):
             raise ValueError(f"metrics.csv has no column {', '.join(sorted(unknown))}: the first row fixed them")
         row = {name: metrics_csv.number(values.get(name)) for name in self._columns}

@@ -18,6 +18,7 @@ import torch
 
 from bench.errors import Diverged, UserError
 from bench.learning.flat import Layout, bind
+from bench.learning.task_net import TaskNet
 from bench.metrics import MB
 from bench.output import facts, tracking
 from bench.output.course import Course
@@ -48,7 +49,7 @@ def run(
     resume: Path | None = None,
     smaller: Callable[[], Mapping[str, Any] | None] = lambda: None,
     on_record: Callable[[Path], None] = lambda folder: None,
-    on_round: OnRound = lambda number, accuracy: None,
+    on_round: OnRound = lambda number, merit: None,
     on_model: Callable[[torch.nn.Module], None] = lambda module: None,
 ) -> RunResult:
     """Runs a resolved config to its end and returns what result.json holds.
@@ -57,8 +58,8 @@ def run(
     its checkpoint or, if none was written, from the start. An interrupted run raises KeyboardInterrupt, also one
     that was complete when it was told to stop. `smaller` gives the config of the same command at scale=cpu, where
     that is another: a long run says how long this would take. `on_record` is told the folder before training starts,
-    `on_round` every round with its accuracy (None: not evaluated); what it raises ends the run. `on_model` is given the
-    model that it ended with.
+    `on_round` every round with the merit of its metric (None: not evaluated); what it raises ends the run. `on_model`
+    is given the model that it ended with.
     """
     gc.collect()  # an earlier run of this process: its data hangs in cycles that Python would leave for long
     tracking.check(config["logger"])
@@ -110,8 +111,7 @@ def _ended_with(parts: Parts) -> torch.nn.Module:
     """What the server deploys, in a network of its own."""
     module = copy.deepcopy(parts.module)
     bind(module, Layout(module).views(parts.loop.server["w"].clone()))
-    net: torch.nn.Module = getattr(module, "net", module) if getattr(module, "classifier", False) else module
-    return net.eval()
+    return (module.net if isinstance(module, TaskNet) else module).eval()
 
 
 def _assembled(parts: Parts) -> str:
@@ -128,7 +128,7 @@ def _assembled(parts: Parts) -> str:
         f"{_sent(parts.loop)}"
         f"schedule   {schedule}\n"
         f"size       {parts.model['parameters']:,} parameters\n"
-        f"target     {100 * parts.config['target']:.1f} %; {_guess(parts)}\n"
+        f"target     {_target(parts)}\n"
         f"engine     {loop.engine.name} ({parts.config['engine_why']})"
     )
 
@@ -143,11 +143,14 @@ def _sent(loop: FederatedLoop) -> str:
     return f"sent       {size:,} bytes an upload instead of {plain:,}\n"
 
 
-def _guess(parts: Parts) -> str:
-    """What a target is to be seen beside."""
-    y = parts.evaluate.evaluate.y
-    most = int(torch.unique(y, return_counts=True)[1].max())
-    return f"always answering the most frequent class: {100 * most / len(y):.1f} %"
+def _target(parts: Parts) -> str:
+    """With what it is to be seen beside."""
+    evaluate = parts.evaluate.evaluate
+    metric, blind = evaluate.task.metric, evaluate.task.blind(evaluate.y)
+    target = metric.named(parts.config["target"])
+    if blind is None:
+        return target
+    return f"{target}; always answering {blind[0]}: {metric.roughly(float(evaluate.value(blind[1])))}"
 
 
 def _to_the_end(
@@ -160,7 +163,7 @@ def _to_the_end(
             asked_to_stop = _fit(parts, record, tracker, expected, on_round)
     except Diverged as error:
         so_far = _result(parts, record, expected, neighbours)
-        record.finish(replace(so_far, final_accuracy=None, diverged=error.facts))
+        record.finish(replace(so_far, final=None, diverged=error.facts))
         raise
     result = _result(parts, record, expected, neighbours)
     record.finish(result)
@@ -199,7 +202,7 @@ def _fit(parts: Parts, record: Record, tracker: Tracker, expected: Mapping[str, 
     from bench.federation import Federation, quiet, trainer
 
     config, loop, progress = parts.config, parts.loop, Progress()
-    course = Course(loop, config, expected)
+    course, metric = Course(loop, config, expected), parts.evaluate.metric
 
     def begin() -> None:
         progress.begin(course.begin(), lambda: (course.label, course.fraction), expected["seconds"])
@@ -207,8 +210,10 @@ def _fit(parts: Parts, record: Record, tracker: Tracker, expected: Mapping[str, 
     def after(row: Values) -> None:
         tracker.log(row)
         course.reported()
-        progress.update(f"round {loop.round}/{course.rounds}", course.fraction, row["test_accuracy"])
-        on_round(loop.round, row["test_accuracy"])
+        value = row[metric.column]
+        measured = "" if value is None else f"{metric.label} {metric.roughly(value)}"
+        progress.update(f"round {loop.round}/{course.rounds}", course.fraction, measured)
+        on_round(loop.round, None if value is None else metric.merit(value))
 
     federation = Federation(
         loop,
@@ -264,7 +269,7 @@ def _result(parts: Parts, record: Record, expected: dict[str, float], neighbours
         around["machine"]["others"] = round(share, 4)
     return RunResult(
         id=record.folder.name,
-        **outcome(config, record.rows),
+        **outcome(config, record.rows, parts.evaluate.metric),
         prerun=parts.prerun.cost,
         peak_memory_bytes=peak_memory(),
         data=parts.data,
@@ -288,10 +293,11 @@ def _last_lines(result: RunResult, record: Record) -> str:
         when = f"after {reached} rounds ({spent})"
     per_round = result.number("seconds_per_round") or 0.0
     up, down, peer = ((result.number(f"{way}_bytes") or 0) / MB for way in ("upload", "download", "peer"))
-    final, best = (100 * (result.number(f"{which}_accuracy") or 0.0) for which in ("final", "best"))
+    metric = result.metric
+    final, best = (metric.text(result.number(which) or 0.0) for which in ("final", "best"))
     whole = moment_text("virtual_seconds", result.number("virtual_seconds") or 0.0)
     return (
-        f"accuracy {final:.2f} % (best {best:.2f} %), target {100 * result.target:g} % {when}\n"
+        f"{metric.label} {final} (best {best}), target {metric.goal(result.target)} {when}\n"
         f"{result.rounds} rounds: {whole}, {up:.1f} MB up, {down:.1f} MB down"
         f"{f', {peer:.1f} MB between devices' if peer else ''}; "
         f"{duration(per_round * result.rounds)} of training, {1000 * per_round:.0f} ms a round\n{record.folder}"

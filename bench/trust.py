@@ -37,7 +37,7 @@ def _trusted_as(target: str) -> str:
 
 def targets(config: Mapping[str, Any]) -> dict[str, str]:
     """The code of the user's that a config would run, by the key that names it on a command line."""
-    nodes = {key: config.get(key) for key in ("algo", "dataset", "partition", "upload")}
+    nodes = {key: config.get(key) for key in ("algo", "dataset", "task", "partition", "upload")}
     own = {}
     for key, node in nodes.items():
         for k, target in enumerate(listed(node) if isinstance(node, Mapping) else ()):

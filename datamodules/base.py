@@ -31,7 +31,7 @@ def _per_channel(values: tuple[float, ...], dims: int, dtype: torch.dtype, devic
 @dataclass(frozen=True)
 class Split:
     x: Tensor  # [n, ...] uint8, or float for tabular data; sample numbers where `Loaded.pixels_of` is set
-    y: Tensor  # [n] long
+    y: Tensor  # [n] long: classes; or float: numbers, in the unit of the data
     alike: Tensor | None = None  # [n] samples too alike to be on both sides of a split, e.g. frames of one film
     groups: Tensor | None = None  # [n] long, from 0: whose each sample is (a writer's, ...), for partition=natural
 
@@ -49,12 +49,14 @@ class Loaded:
 
     train: Split
     test: Split
-    classes: int
+    classes: int  # as many as a model has outputs: 1 where labels are numbers
     shape: tuple[int, ...]  # of one input
     source: str  # where it came from, for the record
     scale: float
     mean: tuple[float, ...]  # per channel, after scaling
     std: tuple[float, ...]
+    y_mean: float = 0.0  # labels that are numbers: a model sees (y - y_mean) / y_std
+    y_std: float = 1.0
     deviation: str = ""  # how it differs from the published set, for the record
     augments: bool = False  # whether `augment` does anything
     resize: int | None = None  # side of the square that a model sees
@@ -71,6 +73,10 @@ class Loaded:
             return x
         mean, std = (_per_channel(tuple(v), len(self.shape), dtype, x.device) for v in (self.mean, self.std))
         return (x - mean) / std
+
+    def labels(self, split: Split) -> Tensor:
+        """As a model sees them."""
+        return (split.y - self.y_mean) / self.y_std if split.y.is_floating_point() else split.y
 
     @property
     def shrinks(self) -> bool:
@@ -175,7 +181,8 @@ class Dataset:
     def summary(self) -> str:
         samples = "{:,} + {:,}".format(*self.size) if self.size else "?"
         groups = f", grouped by {self.grouped_by}" if self.grouped_by else ""
-        return f"{samples} samples, {self.classes or '?'} classes{groups}"
+        labels = "labels are numbers" if self.classes == 1 else f"{self.classes or '?'} classes"
+        return f"{samples} samples, {labels}{groups}"
 
     def how_to_get(self) -> str:
         """For `python -m datamodules list` where it is not available; starts with a verb."""

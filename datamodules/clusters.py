@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ class Clusters(Partition):
     cluster's samples are split evenly over its clients.
     """
 
+    by_class: ClassVar[bool] = True
     degree: int = 1
     p: float | None = None
     clusters: int = 5

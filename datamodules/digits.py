@@ -1,19 +1,15 @@
 from __future__ import annotations
 
-import gzip
-import zlib
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from datamodules.base import DataError, Loaded, Split
-from datamodules.sources import verify
+from datamodules._sklearn import SOURCE, lines
+from datamodules.base import Loaded, Split
 from datamodules.synthetic import _Known
 
 SHA256 = "6ebb3d2fee246a4e99363262ddf8a00a3c41bee6014c373ed9d9216ba7f651b8"  # of the table as scikit-learn ships it
@@ -44,7 +40,7 @@ class Digits(_Known):
     }
 
     def found(self) -> str:
-        return "sklearn (bundled)"
+        return SOURCE
 
     def read(self) -> Loaded:
         images, labels = _bundled()
@@ -69,18 +65,6 @@ class Digits(_Known):
 
 @cache
 def _bundled() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Images and labels; they are text, which a multirun of short runs would spend its time on parsing again.
-
-    scikit-learn's own reader would import it and SciPy, for two seconds, to do the same.
-    """
-    package = find_spec("sklearn")
-    if package is None or not package.submodule_search_locations:
-        raise DataError("The digits are part of scikit-learn, which is not installed: pip install scikit-learn.")
-    path = Path(package.submodule_search_locations[0], "datasets", "data", "digits.csv.gz")
-    try:
-        content = gzip.decompress(path.read_bytes())
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} cannot be read ({error}): pip install --force-reinstall scikit-learn.") from None
-    verify(path, content, SHA256)
-    table = np.loadtxt(content.decode().splitlines(), delimiter=",", dtype=np.uint8)
+    """Images and labels; they are text, which a multirun of short runs would spend its time on parsing again."""
+    table = np.loadtxt(lines("digits.csv.gz", SHA256), delimiter=",", dtype=np.uint8)
     return table[:, :-1], table[:, -1]

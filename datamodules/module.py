@@ -64,7 +64,7 @@ class FederatedData(LightningDataModule):
         return self._loader(self.data.test, np.arange(len(self.data.test)), shuffle=False)
 
     def _loader(self, split: Split, rows: Indices, shuffle: bool) -> DataLoader[Tensors]:
-        subset = Subset(TensorDataset(split.x, split.y), rows.tolist())
+        subset = Subset(TensorDataset(split.x, self.data.labels(split)), rows.tolist())
         collate = self._training_batch if shuffle else self._batch
         return DataLoader(subset, self.batch_size, shuffle=shuffle, collate_fn=collate)
 

@@ -10,7 +10,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ COUNT = {"min": 1, "below": 2**63}
 
 @dataclass(frozen=True, kw_only=True)
 class Partition:
+    by_class: ClassVar[bool] = False  # it deals by class: labels that are real numbers are refused
+
     def split(self, samples: Samples, clients: int, rng: np.random.Generator) -> list[Indices]:
         if not 1 <= clients <= len(samples):
             raise DataError(
@@ -77,6 +79,7 @@ class Shards(Partition):
     Every sample used; shards differ by one sample at most.
     """
 
+    by_class: ClassVar[bool] = True
     per_client: int = field(default=2, metadata=COUNT)
 
     def deal(self, samples: Samples, clients: int, rng: np.random.Generator) -> list[Indices]:
@@ -102,6 +105,7 @@ class Classes(Partition):
     other classes have beyond that is not used (nothing is lost when classes are equal and the numbers divide).
     """
 
+    by_class: ClassVar[bool] = True
     per_client: int = field(default=2, metadata=COUNT)
     imbalance: float = field(default=1.0, metadata={"min": 1})
 
@@ -157,6 +161,7 @@ class Dirichlet(Partition):
     A client left with fewer than `min_size` samples is given random ones of the largest client's.
     """
 
+    by_class: ClassVar[bool] = True
     alpha: float = field(default=0.3, metadata={"above": 0})
     min_size: int = field(default=10, metadata=COUNT)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ class Ranges(Partition):
     (the paper's sizes add up to more than its data sets). Without it, what a class lacks is scaled off its holders.
     """
 
+    by_class: ClassVar[bool] = True
     n_min: int = 900
     n_max: int = 1500
     c_min: int = 4

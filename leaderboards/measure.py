@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bench.output.paces import accuracy_by
+from bench.metrics import Metric
+from bench.output.paces import measured_by
 from bench.output.seeds import SeedNumbers, SeedRuns
 from leaderboards import rivals
 from leaderboards.ledger import Claim
@@ -39,6 +40,10 @@ class RunOfPlan:
 
     run: CommittedRun
     planned: Planned
+
+    @property
+    def metric(self) -> Metric:
+        return self.run.metric
 
     def number(self, key: str) -> float | None:
         return self.run.number(key)
@@ -235,7 +240,7 @@ def _at_time(claim: Claim, point: Point, view: View) -> SeedNumbers:
 
 def _accuracy_by(run: CommittedRun, seconds: float) -> float:
     """Before the first evaluation that of chance."""
-    found = accuracy_by(run, "virtual_seconds", seconds)
+    found = measured_by(run, "virtual_seconds", seconds)
     return 1 / int(run.result.data["classes"]) if found is None else found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from bench.metrics import GB, rounds_to_target
+from bench.metrics import ACCURACY, GB
 from leaderboards.ledger import Claim
 from leaderboards.papers import special
 from leaderboards.plans import Cell
@@ -24,6 +24,8 @@ def raw(run: CommittedRun, claim: Claim, metric: str, wanted: Cell, goal: float 
     """One run's number in the claim's unit. `goal`: the accuracy to reach, if it is not the run's target."""
     result = run.result
     if metric in ("final_accuracy", "best_accuracy"):
+        if run.metric != ACCURACY:
+            return math.nan
         value = 1 / result.data["classes"] if result.has_diverged else _there(result.number(metric))
         return value * (100 if claim.unit.startswith("%") else 1)
     if metric == "parameters":
@@ -32,7 +34,7 @@ def raw(run: CommittedRun, claim: Claim, metric: str, wanted: Cell, goal: float 
         return _there(result.seconds_per_round)
     if metric == "accuracy_at_time":
         return math.nan  # read at a converted time, leaderboards.measure
-    reached = rounds_to_target(run.column("test_accuracy"), result.target if goal is None else goal)
+    reached = run.metric.rounds_to(result.target if goal is None else goal, run.column(run.metric.column))
     if reached is None or result.has_diverged:
         return math.inf
     if metric == "seconds_to_target":

@@ -107,7 +107,7 @@ def _run(name: str, root: Path) -> Short:
     seeds = ",".join(map(str, place.sweep.seeds))
     keys = (*place.run.overrides, f"seed={seeds}", f"rounds={ROUNDS}", "engine.device=cpu", "logger=none")
     runs = golden.multirun(keys, ("FEDBENCH_GROUP", "WANDB_"), root)
-    return short([run.column("test_accuracy") for run in sorted(runs, key=lambda run: int(run.config["seed"]))])
+    return short([run.column(run.metric.column) for run in sorted(runs, key=lambda run: int(run.config["seed"]))])
 
 
 def short(curves: list[list[float]]) -> Short:

@@ -23,7 +23,7 @@ from leaderboards.results import CommittedRun
 from leaderboards.verdict import verdicts
 
 TITLE = "fedbench leaderboard"
-CURVES = (("round", "Test accuracy by round"), ("virtual_seconds", "Test accuracy by virtual time"))
+CURVES = {"round": "round", "virtual_seconds": "virtual time"}
 
 
 def publish(entity: str, project: str, found: Sequence[CommittedRun] | None = None) -> str:
@@ -111,8 +111,8 @@ def _blocks(wr: Any, entity: str, project: str, kept: Sequence[CommittedRun]) ->
     for key, paper in papers().items():
         mine, its = [v for v in judged if v.claim.paper == key], [b for b in found if b.paper == key]
         blocks += [wr.H1(paper.name), wr.MarkdownBlock(paper_markdown(paper, mine, its))]
-        configured = {(b.sweep, b.dataset): b.lines[0].runs[0].config["dataset"]["name"] for b in its}
-        for (sweep, dataset), name in configured.items():  # their names differ: the papers split EMNIST in two
+        configured = {(b.sweep, b.dataset): (b.lines[0].runs[0].config["dataset"]["name"], b.metric) for b in its}
+        for (sweep, dataset), (name, metric) in configured.items():  # names differ: the papers split EMNIST in two
             runs = wr.Runset(
                 entity=entity,
                 project=project,
@@ -120,6 +120,7 @@ def _blocks(wr: Any, entity: str, project: str, kept: Sequence[CommittedRun]) ->
                 filters=f"Metric('tags') in ['{sweep}'] and Config('dataset.name') = '{name}'",
                 groupby=["config.method", "config.setting"],
             )
-            panels = [wr.LinePlot(x=axis, y=["test_accuracy"], title=title) for axis, title in CURVES]
+            titles = {axis: f"Test {metric.label} by {words}" for axis, words in CURVES.items()}
+            panels = [wr.LinePlot(x=axis, y=[metric.column], title=title) for axis, title in titles.items()]
             blocks.append(wr.PanelGrid(runsets=[runs], panels=panels))
     return blocks

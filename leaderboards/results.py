@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import UserError
-from bench.metrics import MB, rounds_to_target
+from bench.metrics import MB, Metric
 from bench.output import digests, versions
 from bench.output.result import RunResult
 from bench.record import EXTRA, Run, write_atomically
@@ -23,7 +23,7 @@ from bench.record import EXTRA, Run, write_atomically
 FOLDER = Path(__file__).resolve().parent / "results"
 IDLE = 0.05  # of the machine's processor time, taken by other processes at the most
 DIGITS = 16  # of the hash: enough for every run there will ever be
-COLUMNS = ("test_accuracy", "virtual_seconds", "bytes_up", "bytes_down", "bytes_peer")
+COLUMNS = ("virtual_seconds", "bytes_up", "bytes_down", "bytes_peer")
 # keys that do not shape training: where, who, how it is computed; engines agree with each other by test
 NO_MATTER = ("out", "logger", "engine", "checkpoint_seconds", "keep_model", *sorted(EXTRA))
 
@@ -78,13 +78,17 @@ class CommittedRun:
     @property
     def ends_at(self) -> float:
         """The accuracy of its last round; that of chance where it diverged."""
-        last = None if self.result.has_diverged else self.result.final_accuracy
+        last = None if self.result.has_diverged else self.result.final
         return 1 / int(self.result.data["classes"]) if last is None else last
 
     @property
     def label(self) -> str:
         """For people: method and data set as configured."""
         return f"{self.config['algo']['name']} on {self.config['dataset']['name']}, seed {self.seed}"
+
+    @property
+    def metric(self) -> Metric:
+        return self.result.metric
 
     def number(self, key: str) -> float | None:
         return self.result.number(key)
@@ -113,7 +117,7 @@ def name_of(config: Mapping[str, Any]) -> str:
 def from_run(run: Run, plan: Iterable[Planned]) -> CommittedRun:
     """A checked run (leaderboards.add) as what is kept of it."""
     assert run.result is not None
-    rows = {name: [_short(row[name]) for row in run.rows] for name in COLUMNS}
+    rows = {name: [_short(row[name]) for row in run.rows] for name in (run.metric.column, *COLUMNS)}
     config = run.config
     return CommittedRun(
         name=name_of(config),
@@ -162,7 +166,7 @@ def read(path: Path) -> CommittedRun:
         plan = tuple(_planned(item) for item in data.pop("plan"))
         run = CommittedRun(**data, config=config, engine=engine, result=result, plan=plan)
         right = name_of(config)
-        lengths = {len(run.rows[name]) for name in COLUMNS}
+        lengths = {len(run.rows[name]) for name in (run.metric.column, *COLUMNS)}
         wrong = [(name, recorded, value) for name, recorded, value in _of_rows(run) if _digits(recorded) != value]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, UserError):
@@ -180,17 +184,17 @@ def read(path: Path) -> CommittedRun:
 def _of_rows(run: CommittedRun) -> Iterator[tuple[str, float | None, float | None]]:
     """What a result says, and what its rows say of the same."""
     last = {name: values[-1] if values else None for name, values in run.rows.items()}
-    known = (value for value in run.rows["test_accuracy"] if value is not None)
+    metric, values = run.metric, run.column(run.metric.column)
     told = {
-        "final_accuracy": None if run.result.diverged else last["test_accuracy"],
-        "best_accuracy": max(known, default=None),
-        "rounds_to_target": rounds_to_target(run.column("test_accuracy"), run.result.target),
+        "final": None if run.result.diverged else last[metric.column],
+        "best": metric.best(values),
+        "rounds_to_target": metric.rounds_to(run.result.target, values),
         "virtual_seconds": last["virtual_seconds"],
         "upload_bytes": last["bytes_up"],
         "download_bytes": last["bytes_down"],
         "peer_bytes": last["bytes_peer"],
     }
-    return ((name, getattr(run.result, name), value) for name, value in told.items())
+    return ((run.result.key(name), getattr(run.result, name), value) for name, value in told.items())
 
 
 def load(folder: Path = FOLDER) -> tuple[CommittedRun, ...]:

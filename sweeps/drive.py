@@ -20,11 +20,12 @@ from types import FrameType
 from optuna.trial import TrialState
 
 from bench.output.progress import duration
+from bench.output.result import RunResult
 from bench.record import make_folder, write_atomically
 from sweeps import fairness, results
 from sweeps.pictures import draw
 from sweeps.plan import GOALS
-from sweeps.queue import JOB, RESULT, QueueState, TrialQueue
+from sweeps.queue import JOB, RESULT, QueueState, TrialQueue, value
 from sweeps.search import SearchQueue
 from sweeps.stale import stale
 from sweeps.worker import Options
@@ -203,21 +204,21 @@ def words(state: QueueState) -> str:
 
 
 def best(queue: TrialQueue) -> str:
-    """The best trial so far: by the sweep's goal, or by accuracy while nothing has reached the target."""
+    """The best trial so far: by the sweep's goal, or by its metric while nothing has reached the target."""
     done = [t for t in queue.trials() if t.state == TrialState.COMPLETE and t.value is not None]
-    values = [(t.value or 0.0, t) for t in done if math.isfinite(t.value or 0.0)]
-    if values:
-        choose = min if GOALS[queue.goal] == "minimize" else max
-        value, trial = choose(values, key=lambda pair: pair[0])
-    elif done:
-        accuracies = [(t.user_attrs[RESULT].get("best_accuracy") or 0.0, t) for t in done]
-        value, trial = max(accuracies, key=lambda pair: pair[0])
-    else:
+    if not done:
         return ""
-    rounds = bool(values) and queue.goal == "rounds_to_target"
-    number = f"{value:g} rounds to the target" if rounds else f"{100 * value:.2f} %"
+    outcomes = {t.number: RunResult.from_dict(t.user_attrs[RESULT], "The sweep's database") for t in done}
+    if numbered := [t for t in done if math.isfinite(t.value or 0.0)]:
+        choose = min if GOALS[queue.goal] == "minimize" else max
+        goal, trial = queue.goal, choose(numbered, key=lambda t: t.value or 0.0)
+    else:
+        goal, trial = "best", max(done, key=lambda t: value("best", outcomes[t.number]))
+    found = outcomes[trial.number]
+    number = found.number(goal) or 0.0
+    words = f"{number:g} rounds to the target" if goal == "rounds_to_target" else found.metric.text(number)
     changed = [word for word in shlex.split(trial.user_attrs[JOB]) if word.startswith("algo")]
-    return f"; best {number} ({' '.join(changed)})"
+    return f"; best {words} ({' '.join(changed)})"
 
 
 def slug(queue: TrialQueue) -> str:

@@ -17,7 +17,7 @@ NAME, SETTING = "fedagg/fig12", "dist=IID;alpha=0.1"
 def nothing(task: TrialTask) -> RunResult:
     """A run without training, with all that a run tells its sweep."""
     task.on_record(Path(task.out))
-    return RunResult(id="", rounds=0, final_accuracy=0.5, best_accuracy=0.5, rounds_to_target=None, target=0.6)
+    return RunResult(id="", rounds=0, final=0.5, best=0.5, rounds_to_target=None, target=0.6)
 
 
 def measure(trials: int, storage: str, out: str) -> float:

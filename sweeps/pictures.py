@@ -26,7 +26,7 @@ def draw(study: optuna.Study, folder: Path, prefix: str = "") -> list[Path]:
     plt = pyplot()
     from optuna.visualization import matplotlib as still
 
-    options: dict[str, Any] = {"target_name": study.user_attrs.get("goal", "best_accuracy")}
+    options: dict[str, Any] = {"target_name": study.user_attrs.get("goal", "best")}
     plots = {"history": ("plot_optimization_history", options)}
     if varying := _varying(plain):
         plots["importance"] = ("plot_param_importances", options | {"params": varying})

@@ -97,8 +97,8 @@ class TrialQueue(ABC):
         return not self.state().open
 
     def watch(self, trial: optuna.Trial) -> Callable[[int, float | None], None]:
-        """What is told every round and its accuracy: by default nothing, a trial runs to its end."""
-        return lambda round, accuracy: None
+        """What is told every round and the merit of its metric: by default nothing, a trial runs to its end."""
+        return lambda round, merit: None
 
     def retry_failed(self) -> int:
         """Puts what failed back into the queue, if nothing else takes its place; returns how many."""
@@ -229,11 +229,11 @@ def _begun(study: optuna.Study) -> int:
 
 
 def value(goal: str, result: RunResult) -> float:
-    """What Optuna compares: never reached, and diverged, are worse than any number."""
+    """What Optuna compares: rounds, or the merit of a metric; never reached, and diverged, are worse than any."""
     number = None if result.has_diverged else result.number(goal)
     if number is None:
         return float("inf") if GOALS[goal] == "minimize" else float("-inf")
-    return float(number)
+    return float(number) if goal == "rounds_to_target" else result.metric.merit(number)
 
 
 def _distribution(texts: Collection[str]) -> BaseDistribution:

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from optuna.trial import FrozenTrial, TrialState
 
 from bench.errors import program
-from bench.metrics import PLUS_MINUS
+from bench.metrics import ACCURACY, PLUS_MINUS, Metric
 from bench.output.metrics_csv import csv_text
-from bench.output.result import RunResult
+from bench.output.result import OF_METRIC, RunResult
 from bench.output.seeds import SeedRuns, target_text
-from sweeps.plan import GOALS, PlannedRun, Sweep
+from sweeps.plan import PlannedRun, Sweep
 from sweeps.queue import ERROR, JOB, RESULT
 
 GOAL_WORDS = {
-    "rounds_to_target": "fewest rounds to the target, then best accuracy",
-    "final_accuracy": "highest final accuracy",
-    "best_accuracy": "highest accuracy of any round",
+    "rounds_to_target": "fewest rounds to the target, then best {metric}",
+    "final": "{extreme} final {metric}",
+    "best": "{extreme} {metric} of any round",
 }
 
 
@@ -30,6 +30,10 @@ class SweepResult:
     """A run's result as a sweep counts it."""
 
     outcome: RunResult
+
+    @property
+    def metric(self) -> Metric:
+        return self.outcome.metric
 
     def number(self, key: str) -> float | None:
         """Whatever a run measured before it diverged counts as never."""
@@ -75,7 +79,10 @@ def _finished(
 def markdown(sweep: Sweep, table: Sequence[BestConfiguration]) -> str:
     """The table, then what to know of it."""
     head = ["method", "data set", "setting", "best parameters", "tried", "seeds"]
-    head += [f"rounds to {target_text(row.runs for row in table)}", "final accuracy %", "best accuracy %"]
+    head += [
+        f"rounds to {target_text(row.runs for row in table)}",
+        *(f"{which} {_metric(table).heading}" for which in OF_METRIC),
+    ]
     head += ["s/round", "diverged"]
     return "\n".join([*lines_of([head, *(_cells(row) for row in table)]), "", *_notes(sweep, table)])
 
@@ -89,12 +96,13 @@ def lines_of(cells: Sequence[Sequence[str]]) -> list[str]:
 
 def table_csv(sweep: Sweep, finished: Mapping[str, SweepResult]) -> str:
     """Every finished run of every cell, for other programs."""
-    keys = ("final_accuracy", "best_accuracy", "rounds_to_target", "seconds_per_round", "id")
+    metric = next((result.metric for result in finished.values()), ACCURACY)
+    keys = (*(f"{which}_{metric.name}" for which in OF_METRIC), "rounds_to_target", "seconds_per_round", "id")
     lines: list[list[object]] = [["method", "dataset", "setting", "seed", *keys, "diverged", "command"]]
     for run in sweep.runs:
         for seed, result in _finished(run, sweep.seeds, finished).by_seed.items():
             kept = result.outcome.to_dict()
-            values = ["never" if kept[key] is None else kept[key] for key in keys]
+            values = ["never" if kept.get(key) is None else kept[key] for key in keys]
             lines.append([*run.label, seed, *values, result.outcome.has_diverged, run.command(seed)])
     return csv_text(lines)
 
@@ -110,19 +118,23 @@ def failures(sweep: Sweep, trials: Sequence[FrozenTrial]) -> list[str]:
 
 
 def _rank(goal: str, runs: SeedRuns[SweepResult]) -> tuple[float, ...]:
-    """Smaller is better: seeds without a number, then the mean, then accuracy where rounds are equal."""
-    numbers = runs.numbers(goal)
-    sign = 1 if GOALS[goal] == "minimize" else -1
-    mean = sign * numbers.known.mean if numbers.missed < len(runs) else math.inf
-    return numbers.missed / len(runs), mean, -runs.each(lambda run: run.outcome.best_accuracy or 0.0).mean
+    """Smaller is better: seeds without a number, then the mean, then the best of any round where rounds are equal."""
+    numbers, metric = runs.numbers(goal), runs.metric
+    loss = numbers.known.mean if goal == "rounds_to_target" else -metric.merit(numbers.known.mean)
+    best = runs.each(lambda run: metric.merit(run.outcome.best or 0.0)).mean
+    return numbers.missed / len(runs), loss if numbers.missed < len(runs) else math.inf, -best
+
+
+def _metric(table: Sequence[BestConfiguration]) -> Metric:
+    return table[0].runs.metric if table else ACCURACY
 
 
 def _cells(row: BestConfiguration) -> list[str]:
     runs = row.runs
     tried = str(row.tried) if row.tried == row.planned else f"{row.tried} of {row.planned}"
     rounds = runs.numbers("rounds_to_target").text(".1f")
-    measured = [runs.numbers(key).known for key in ("final_accuracy", "best_accuracy", "seconds_per_round")]
-    final, best = (numbers.times(100).text(".2f", "diverged") for numbers in measured[:2])
+    measured, metric = [runs.numbers(key).known for key in (*OF_METRIC, "seconds_per_round")], runs.metric
+    final, best = (n.times(metric.factor).text(f".{metric.digits}f", "diverged") for n in measured[:2])
     seconds = measured[2].text(".3f", "diverged").partition(" ")[0]
     return [*row.label, runs.label, tried, str(len(runs)), rounds, final, best, seconds, str(runs.diverged)]
 
@@ -131,9 +143,11 @@ def _notes(sweep: Sweep, table: Sequence[BestConfiguration]) -> list[str]:
     seeds, budgets = len(sweep.seeds), {row.planned for row in table}
     budget = ", ".join(f"{n} configuration{'s' * (n > 1)} x {seeds} seed{'s' * (seeds > 1)}" for n in sorted(budgets))
     equal = "the same for every row" if len(budgets) == 1 else "not the same for every row: see `tried`"
+    metric = _metric(table)
+    goal = GOAL_WORDS[sweep.goal].format(metric=metric.label, extreme="highest" if metric.higher else "lowest")
     notes = [
         f"Source: {sweep.source}.",
-        f"Best of each row's configurations: {GOAL_WORDS[sweep.goal]}, on the test set that is reported, as papers do.",
+        f"Best of each row's configurations: {goal}, on the test set that is reported, as papers do.",
         f"Tuning budget: {budget}; {equal}.",
         f"Means over seeds {PLUS_MINUS} half the 95 % t interval; never (m of n): m of the n seeds missed the target.",
     ]

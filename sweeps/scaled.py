@@ -66,7 +66,7 @@ def calibrated(paper: str, found: Sequence[Scaled], about: str) -> tuple[Sweep, 
     scale = Sweep(
         name=f"{paper}/scale",
         source=f"Ours: what scale=cpu is, one seed of FedAvg alone on held-out training images: {about}",
-        goal="final_accuracy",
+        goal="final",
         runs=runs[HELD_OUT],
         seeds=(SEED,),
     )

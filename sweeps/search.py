@@ -2,7 +2,7 @@
 
 Each method, data set and setting of a sweep has a study of its own. The paper's grid points come first, then Optuna's
 TPE goes on from them, so that what it finds beyond the grid can be compared with the best of the grid. The local rate,
-which papers rarely give, is searched for every method. Trials that fall behind the median accuracy of earlier ones at
+which papers rarely give, is searched for every method. Trials that fall behind the median of earlier ones at
 the same round are pruned.
 """
 
@@ -61,7 +61,7 @@ class SearchSpace:
 class SearchQueue(TrialQueue):
     """A study for each method, data set and setting of a sweep; the first of its seeds is used."""
 
-    goal = "best_accuracy"
+    goal = "best"
 
     def __init__(self, sweep: Sweep, storage: Storage, trials: int) -> None:
         super().__init__(sweep, storage)
@@ -109,10 +109,10 @@ class SearchQueue(TrialQueue):
         """Prunes a trial that is worse than most others were at its round."""
         of_grid = trial.user_attrs.get(GRID)
 
-        def report(round: int, accuracy: float | None) -> None:
-            if accuracy is None or math.isnan(accuracy):
+        def report(round: int, merit: float | None) -> None:
+            if merit is None or math.isnan(merit):
                 return
-            trial.report(accuracy, round)
+            trial.report(merit, round)
             if not of_grid and trial.should_prune():
                 raise optuna.TrialPruned
 

@@ -66,7 +66,7 @@ class Options:
 
 @dataclass(frozen=True)
 class TrialTask:
-    """A trial to run, and whom to tell: of the record's folder, and of every round with its accuracy."""
+    """A trial to run, and whom to tell: of the record's folder, and of every round with its merit."""
 
     claimed: ClaimedTrial
     out: str

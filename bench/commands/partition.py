@@ -18,6 +18,8 @@ from bench.prepare.resolve import call
 from bench.seeding import stream
 from datamodules.samples import Samples
 
+TENTHS = 10
+
 
 def main(argv: Sequence[str]) -> int:
     parser = Parser("python -m bench partition", description=__doc__)
@@ -25,11 +27,12 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--png", type=picture, help="the file to write; partition-<data set>-<protocol>.png by default")
     options = parser.parse_args(argv)
     config = compose.config(options.keys)
-    loaded = plugins.load(config["dataset"])
-    labels = loaded.train.y.numpy()
+    loaded = plugins.load(config["dataset"], config["task"])
+    labels = _classes(loaded.train.y.numpy())
+    classes = max(loaded.classes, labels.max() + 1)
     parts, remark = plugins.deal(config, loaded, stream(config["seed"], "partition"))
-    counts = np.array([np.bincount(labels[part], minlength=loaded.classes) for part in parts])
-    distances = {"labels": skew.of_labels(counts, np.bincount(labels, minlength=loaded.classes))}
+    counts = np.array([np.bincount(labels[part], minlength=classes) for part in parts])
+    distances = {"labels": skew.of_labels(counts, np.bincount(labels, minlength=classes))}
     if features := skew.of_features(Samples.of(loaded, config["dataset"]["name"]), parts):
         distances["features"] = features
     target = options.png or Path(f"partition-{config['dataset']['name']}-{config['protocol']}.png")
@@ -44,6 +47,13 @@ def main(argv: Sequence[str]) -> int:
         print(f"note       {remark}")
     print(f"plot       {target}")
     return 0
+
+
+def _classes(labels: Matrix) -> Matrix:
+    """Real numbers by the tenth of them that they are in."""
+    if labels.dtype.kind != "f":
+        return labels
+    return np.searchsorted(np.quantile(labels, np.arange(1, TENTHS) / TENTHS), labels)
 
 
 def _draw(counts: Matrix, bars: Mapping[str, Distance], title: str, target: Path) -> None:

@@ -103,7 +103,8 @@ def _again(run: Run) -> Again:
         stack.callback(parts.workers.close)
         changes = list(fingerprints.changes(run.config, parts.config["fingerprints"]))
         rows, diverged = _rounds(parts, run)
-        found = {"dropped": parts.loop.dropped, "model": parts.model, "diverged": diverged}
+        found = {"metric": parts.evaluate.metric, "dropped": parts.loop.dropped, "model": parts.model}
+        found |= {"diverged": diverged}
         return Again(rows, facts.digest(parts.loop.server["w"]), plain(found), changes)
 
 
@@ -122,7 +123,7 @@ def _rounds(parts: Parts, run: Run) -> tuple[list[Row], dict[str, Any] | None]:
                 **after_round(parts.evaluate, run.config["eval_every"]),
             }
             rows.append({name: math.nan if value is None else value for name, value in _numbers(values)})
-            progress.update(f"round {loop.round}/{rounds}", loop.round / rounds, None)
+            progress.update(f"round {loop.round}/{rounds}", loop.round / rounds, "")
     except Diverged as error:
         diverged = error.facts
         print(f"it diverges in round {diverged['round']}, recorded: {run.result and run.result.diverged}")

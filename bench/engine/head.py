@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from bench.engine import kernel
 from bench.learning.batches import Batches
 from bench.learning.flat import Layout, bind, trainable
+from bench.tasks.base import Task
 
 
 def prototypes(
@@ -43,8 +44,8 @@ def prototypes(
 class HeadFit:
     """Fed.fit_head: w with its head trained on (feature, label) pairs, full-batch, by the kernel's plain step."""
 
-    def __init__(self, module: nn.Module, layout: Layout) -> None:
-        self.module, self.layout = module, layout
+    def __init__(self, module: nn.Module, layout: Layout, task: Task) -> None:
+        self.module, self.layout, self.task = module, layout, task
 
     def __call__(self, w: Tensor, features: Tensor, labels: Tensor, steps: int, lr: float) -> Tensor:
         w = w.clone()
@@ -56,6 +57,6 @@ class HeadFit:
         params, parts = [p for p, _ in pairs], [view for _, view in pairs]
         t = kernel.Terms(lr=lr, scale=1.0, prox=0.0, drift=None, mask=None, sam=0.0)
         for _ in range(steps):
-            loss = nn.functional.cross_entropy(head(features), labels)
+            loss = self.task.loss(head(features), labels, "mean")
             kernel.step(parts, list(torch.autograd.grad(loss, params)), None, parts, t, 0.0, 0.0)
         return w

@@ -7,8 +7,10 @@ from torch import nn
 
 def chain(module: nn.Module) -> list[nn.Module] | str:
     """The layers that do something, in their order; or why the model is no chain."""
-    if not getattr(module, "classifier", False):
+    if not hasattr(module, "cross_entropy"):
         return "its training step is its own"
+    if not module.cross_entropy:
+        return "its loss is no cross-entropy"
     layers: list[nn.Module] = []
     for layer in _flat(module.get_submodule("net")):
         if reason := _stranger(layer):

@@ -42,7 +42,7 @@ class WorkerService:
         return trained, evaluations, rows
 
     def test(self, models: Tensor, first: int, last: int) -> Tensor:
-        """[n, 2]: summed loss and right answers of the pieces first, ..., last - 1 of `models` [M, P] on the test set's
+        """[n, 2]: summed loss and scores of the pieces first, ..., last - 1 of `models` [M, P] on the test set's
         chunks, where piece m * chunks + c is model m on chunk c."""
         chunks, found = self.evaluate.chunks, []
         for model in range(first // chunks, -(-last // chunks)):
@@ -51,19 +51,26 @@ class WorkerService:
         return torch.cat(found)
 
     def personal(self, deployed: Tensor, devices: Sequence[int], tuning: Tuning | None) -> Tensor:
-        """[devices, 3 or 5]: of what is deployed on each, the test loss and the shares of right answers in the images
-        of the classes it holds and in all; then these shares after its fine-tuning. One model [P] is every device's."""
-        shared = self.evaluate.answers(deployed) if deployed.dim() == 1 else None
+        """[devices, 3 or 5]: of what is deployed on each, the test loss and the metric over the samples of the classes
+        it holds and over all; then the metric after its fine-tuning. Without classes only over all: [devices, 2 or 3].
+        One model [P] is every device's."""
+        evaluate = self.evaluate
+        shared = evaluate.answers(deployed) if deployed.dim() == 1 else None
         rows = []
         for k, device in enumerate(self._unless_stopped(devices)):
             w = deployed if shared is not None else deployed[k]
-            loss, right = shared or self.evaluate.answers(w)
-            own = torch.isin(self.evaluate.y, self.engine.batches.labels(device))
-            row = [loss, *_shares(right, own)]
+            loss, scores = shared or evaluate.answers(w)
+            own = [torch.isin(evaluate.y, self.engine.batches.labels(device))] if evaluate.task.by_class else []
+            row = [loss, *self._values(scores, own)]
             if tuning is not None:
-                row += _shares(self.evaluate.answers(self.engine.tune(self.fed, w, device, *tuning))[1], own)
+                row += self._values(evaluate.answers(self.engine.tune(self.fed, w, device, *tuning))[1], own)
             rows.append(row)
-        return self.evaluate.y.new_tensor(rows, dtype=torch.float64)
+        return evaluate.y.new_tensor(rows, dtype=torch.float64)
+
+    def _values(self, scores: Tensor, parts: Sequence[Tensor]) -> list[float]:
+        """The metric over parts of the test set, and over all of it."""
+        scores = scores.double()
+        return [float(self.evaluate.value(some.mean())) for some in (*(scores[part] for part in parts), scores)]
 
     def _unless_stopped(self, numbers: Sequence[int]) -> Iterator[int]:
         for number in numbers:
@@ -88,8 +95,3 @@ def _portable(error: BaseException) -> BaseException:
         return found
     except Exception:
         return RuntimeError(text)
-
-
-def _shares(right: Tensor, own: Tensor) -> list[float]:
-    right = right.double()
-    return [float(right[own].mean()), float(right.mean())]

@@ -7,14 +7,16 @@ from typing import Any
 
 from torch import nn
 
-from bench.learning.classifier import Classifier
 from bench.learning.lightning import pl
+from bench.learning.task_net import TaskNet
+from bench.tasks.base import Task
 
 
-class LocalModule(Classifier, pl.LightningModule):
-    """The classifier for all that expects Lightning; no Trainer runs it."""
+class LocalModule(TaskNet, pl.LightningModule):
+    """The same for all that expects Lightning; no Trainer runs it."""
 
 
-def local_module(model: Mapping[str, Any], net: nn.Module) -> nn.Module:
+def local_module(model: Mapping[str, Any], net: nn.Module, task: Task) -> nn.Module:
     """The user's own LightningModule as it is, any other network inside a LocalModule."""
-    return net if model["name"] == "custom" else LocalModule(net)
+    own = model["name"] == "custom" and hasattr(net, "training_step")
+    return net if own else LocalModule(net, task)

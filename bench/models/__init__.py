@@ -1,4 +1,6 @@
-"""The papers' networks. A network is a function (node, shape, classes) -> nn.Module under its name in NETWORKS.
+"""The papers' networks, and two for text.
+
+A network is a function (node, shape, classes) -> nn.Module under its name in NETWORKS; `classes` are its outputs.
 
 A module may declare `deep` (names of its fully connected part) and `head` (its last layer): bench.learning.flat.Layout.
 """
@@ -14,13 +16,14 @@ from torch import nn
 
 from bench.errors import UserError
 from bench.models import convolutional as conv
-from bench.models import custom, deep, dense
+from bench.models import custom, deep, dense, text
 
 Network = Callable[[Mapping[str, Any], tuple[int, ...], int], nn.Module]
 FUNCTIONS: tuple[Network, ...] = (
     *(dense.linear, dense.mlp),
     *(conv.fed2a_cnn, conv.mnist_cnn, conv.lenet5, conv.lenet5_3x3, conv.cifar10_cnn, conv.alexnet),
     *(deep.vgg11, deep.vgg16, deep.resnet20, deep.resnet18, deep.googlenet, deep.densenet121),
+    *(text.char_mlp, text.char_gru),
 )
 NETWORKS: dict[str, Network] = {"custom": custom.build, **{function.__name__: function for function in FUNCTIONS}}
 

@@ -31,7 +31,12 @@ HOOKS = (
 def build(model: Mapping[str, Any], shape: tuple[int, ...], classes: int) -> nn.Module:
     """The module, constructed with what it asks for of `shape` and `classes`, and model.args; an object as it is."""
     if given.is_name(model["target"]):
-        module, base = _given(model["target"])
+        module = copy.deepcopy(given.get(model["target"], "model"))  # its numbers are the first model's
+        assert isinstance(module, nn.Module)
+        base = _base(type(module))
+        if base is None:  # a plain network, for the task's loss
+            _check_parameters(module)
+            return module
     else:
         cls, base = _class(model["target"])
         module = _construct(cls, model["args"], {"shape": shape, "classes": classes})
@@ -41,18 +46,19 @@ def build(model: Mapping[str, Any], shape: tuple[int, ...], classes: int) -> nn.
     return module
 
 
-def sgd(model: Mapping[str, Any], dataset: Mapping[str, Any]) -> dict[str, float]:
-    """lr, momentum and weight_decay of the module's own configure_optimizers; {} where it has none."""
+def sgd(model: Mapping[str, Any], *data: Mapping[str, Any]) -> dict[str, float]:
+    """lr, momentum and weight_decay of the module's own configure_optimizers; {} where it has none. `data` are the data
+    set and its task, whose sizes it may ask for."""
     if given.is_name(model["target"]):
-        module, base = _given(model["target"])
-        cls = type(module)
+        cls = type(given.get(model["target"], "model"))
+        base = _base(cls)
     else:
         cls, base = _class(model["target"])
-    if not _overrides(cls, base, "configure_optimizers"):
+    if base is None or not _overrides(cls, base, "configure_optimizers"):
         return {}
     asked = {"shape", "classes"} & inspect.signature(cls).parameters.keys() - model["args"].keys()
     needed = asked and not given.is_name(model["target"])
-    shape, classes = _size(json.dumps(dict(dataset))) if needed else ((), 0)
+    shape, classes = _size(json.dumps(data)) if needed else ((), 0)
     with torch.random.fork_rng(devices=[]):
         module = build(model, shape, classes)
     found = _called(module, "configure_optimizers")
@@ -84,8 +90,8 @@ def try_out(module: nn.Module, batch: Batch, classes: int) -> str:
         shape = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         if shape != [len(y), classes]:
             raise UserError(
-                f"forward of {_name(module)} gives {shape} for {len(y)} samples, but has to give one logit for each "
-                f"of the {classes} classes: [{len(y)}, {classes}]."
+                f"forward of {_name(module)} gives {shape} for {len(y)} samples, but has to give "
+                f"{_outputs(classes)}: [{len(y)}, {classes}]."
             )
         if not logits.is_floating_point() or not logits.isfinite().all():
             what = f"logits of {logits.dtype}" if not logits.is_floating_point() else "logits that are not finite"
@@ -107,6 +113,10 @@ def try_out(module: nn.Module, batch: Batch, classes: int) -> str:
     for method in ("forward", "training_step"):  # from here on, at any step
         setattr(module, method, _Told(type(module), method, getattr(module, method)))
     return forms[0]
+
+
+def _outputs(classes: int) -> str:
+    return "one number for each" if classes == 1 else f"one logit for each of the {classes} classes"
 
 
 class _Told:
@@ -146,18 +156,6 @@ class _Unpacked:
 
     def __call__(self, batch: Batch, batch_idx: int) -> Any:
         return self.step(batch, batch_idx).get("loss")
-
-
-def _given(name: str) -> tuple[nn.Module, type]:
-    """A copy of the object, whose numbers are the first model's; a plain network as what a device trains."""
-    from bench.learning.module import LocalModule
-
-    module = copy.deepcopy(given.get(name, "model"))
-    if _base(type(module)) is None:
-        module = LocalModule(module)
-    base = _base(type(module))
-    assert base is not None
-    return module, base
 
 
 def _class(target: str | None) -> tuple[type, type]:
@@ -222,6 +220,11 @@ def _check(module: nn.Module, base: type) -> None:
         raise UserError(
             f"{name} overrides {', '.join(hooks)}, which no Trainer calls here: it would train differently."
         )
+    _check_parameters(module)
+
+
+def _check_parameters(module: nn.Module) -> None:
+    name = _name(module)
     if lazy := [n for n, p in module.named_parameters() if isinstance(p, UninitializedParameter)]:
         raise UserError(f"{name} has the lazy parameter {lazy[0]}: give its layer a size, e.g. from shape.")
     dtypes = {p.dtype for p in module.parameters() if p.requires_grad}
@@ -278,8 +281,8 @@ class _Ignored:
 
 
 @cache
-def _size(dataset: str) -> tuple[tuple[int, ...], int]:
+def _size(data: str) -> tuple[tuple[int, ...], int]:
     from bench.prepare.plugins import load
 
-    loaded = load(json.loads(dataset))
+    loaded = load(*json.loads(data))
     return loaded.shape, loaded.classes

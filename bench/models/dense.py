@@ -11,7 +11,7 @@ from torch import nn
 
 
 def linear(model: Mapping[str, Any], shape: tuple[int, ...], classes: int) -> nn.Module:
-    """Multinomial logistic regression."""
+    """Multinomial logistic regression; with one output linear regression."""
     return nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), classes))
 
 

@@ -27,7 +27,7 @@ AXES = {"round": "round", "virtual_seconds": "virtual time (s)", "megabytes": "t
 
 @dataclass(frozen=True)
 class Curve:
-    """Accuracy in % over an axis, in the rounds that all seeds evaluated."""
+    """The metric as it is written, in %, say, over an axis, in the rounds that all seeds evaluated."""
 
     label: str
     seeds: int
@@ -39,14 +39,15 @@ class Curve:
 
 def curve(runs: SeedRuns[Drawn], axis: str, points: int | None = None) -> Curve | None:
     """None if no round was evaluated by all; of more than so many points every so-manieth, and the last."""
-    accuracy = columns(runs, "test_accuracy")
-    seen = [i for i, values in enumerate(zip(*accuracy, strict=True)) if not any(map(math.isnan, values))]
+    metric = runs.metric
+    measured = columns(runs, metric.column)
+    seen = [i for i, values in enumerate(zip(*measured, strict=True)) if not any(map(math.isnan, values))]
     if not seen:
         return None
     step = 1 if points is None else max(1, math.ceil(len(seen) / points))
     kept = sorted({*seen[::step], seen[-1]})
     xs = columns(runs, axis)
-    together = [[100 * column[i] for column in accuracy] for i in kept]
+    together = [[metric.factor * column[i] for column in measured] for i in kept]
     return Curve(
         runs.label,
         len(runs),
@@ -65,7 +66,7 @@ def learning_curves(runs: Sequence[Run], path: Path) -> None:
 
 
 def drawn(runs: Sequence[Run]) -> Figure:
-    """One line of panels per data set and protocol: accuracy over rounds, and over what tells the methods apart."""
+    """One line of panels per data set and protocol: the metric over rounds, and over what tells the methods apart."""
     from matplotlib.figure import Figure
 
     found = compared([run for run in runs if run.rows])  # a run may have diverged in its first round
@@ -80,7 +81,7 @@ def drawn(runs: Sequence[Run]) -> Figure:
         for axis, panel in zip(axes, line, strict=True):
             _panel(panel, comparison, axis)
         line[0].set_title(f"{comparison.dataset}, protocol {comparison.protocol}", loc="left")
-        line[0].set_ylabel("test accuracy (%)")
+        line[0].set_ylabel(comparison.methods[0].metric.axis)
         line[-1].legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize="small", frameon=False, ncols=many)
     if any(len(method) > 1 for comparison in found for method in comparison.methods):
         figure.text(0.005, 0.002, "lines: mean over seeds; bands: lowest to highest seed", fontsize="x-small")
@@ -96,9 +97,9 @@ def _panel(panel: Axes, comparison: Comparison, axis: str) -> None:
             if line.seeds > 1:
                 panel.fill_between(line.x, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
     for target in sorted({target for method in comparison.methods for target in method.numbers("target").values}):
-        panel.axhline(
-            100 * target, color="grey", linestyle=(0, (1, 2)), linewidth=1, label=f"target {100 * target:g} %"
-        )
+        metric = comparison.methods[0].metric
+        level, label = metric.factor * target, f"target {metric.goal(target)}"
+        panel.axhline(level, color="grey", linestyle=(0, (1, 2)), linewidth=1, label=label)
     panel.set_xlabel(AXES[axis])
     panel.set_xlim(left=0)
     panel.grid(alpha=0.25)

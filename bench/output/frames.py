@@ -14,7 +14,21 @@ from bench.record import Run
 
 FIRST = ("id", "folder", "status", "group", "algo", "dataset", "protocol", "scale", "seed")
 REPEATED = {
-    *("id", "group", "algo", "dataset", "partition", "protocol", "scale", "seed", "target", "model", "engine", "format")
+    *(
+        "id",
+        "group",
+        "algo",
+        "dataset",
+        "partition",
+        "protocol",
+        "scale",
+        "seed",
+        "target",
+        "model",
+        "engine",
+        "format",
+    ),
+    *(f"metric.{name}" for name in ("label", "unit", "factor", "digits", "higher")),
 }
 
 

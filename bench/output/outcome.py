@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bench.metrics import rounds_to_target
+from bench.metrics import Metric
 from bench.output.metrics_csv import Row
 from bench.output.result import RunResult, plain
 from bench.record import COLUMNS, TIMES, Run
@@ -16,18 +16,19 @@ _COMMON = {*COLUMNS, *TIMES, "version", "gradient_evaluations", "dropped"}
 Gap = tuple[str, Any, Any]  # what, as recorded, as it follows
 
 
-def outcome(config: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
+def outcome(config: Mapping[str, Any], rows: Sequence[Row], metric: Metric) -> dict[str, Any]:
     """Fields of RunResult."""
     last: Mapping[str, Any] = rows[-1] if rows else defaultdict(lambda: math.nan)  # diverged in its first round
-    accuracy = [row["test_accuracy"] for row in rows]
-    reached = rounds_to_target(accuracy, config["target"])
+    values = [row[metric.column] for row in rows]
+    reached = metric.rounds_to(config["target"], values)
     return {
         **{key: config[key]["name"] for key in ("algo", "dataset", "partition")},
         **{key: config.get(key) for key in ("group", "protocol", "scale", "seed", "target")},
         "rounds": len(rows),
         "aggregations": last["version"],
-        "final_accuracy": last["test_accuracy"],
-        "best_accuracy": max((value for value in accuracy if not math.isnan(value)), default=None),
+        "metric": metric,
+        "final": last[metric.column],
+        "best": metric.best(values),
         "final_loss": last["test_loss"],
         "rounds_to_target": reached,
         "seconds_per_round": _training(rows) / max(len(rows), 1),
@@ -39,7 +40,7 @@ def outcome(config: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
         "download_bytes": last["bytes_down"],
         "peer_bytes": last["bytes_peer"],
         "gradient_evaluations": last["gradient_evaluations"],
-        "report": {name: value for name, value in last.items() if name not in _COMMON},
+        "report": {name: value for name, value in last.items() if name not in {*_COMMON, metric.column}},
     }
 
 
@@ -52,11 +53,11 @@ def gaps(run: Run) -> list[Gap]:
     """Where a result is not what its own config and rows say."""
     assert run.result is not None
     try:
-        expected = outcome(run.config, run.rows)
+        expected = outcome(run.config, run.rows, run.result.metric)
     except KeyError as error:
         return [(f"column {error}", None, "one of a run")]
     if run.result.diverged is not None:
-        expected["final_accuracy"] = None
+        expected["final"] = None
     rounds = [(f"the {t}. row's round", row["round"], t) for t, row in enumerate(run.rows, 1) if row["round"] != t]
     return [*rounds[:1], *different(run.result, expected)]
 
@@ -65,7 +66,7 @@ def different(result: RunResult, expected: Mapping[str, Any]) -> Iterator[Gap]:
     for name, value in expected.items():
         recorded = plain(getattr(result, name))
         if recorded != plain(value):
-            yield name, recorded, plain(value)
+            yield result.key(name), recorded, plain(value)
 
 
 def rows_differ(then: Sequence[Row], now: Sequence[Row]) -> str | None:

@@ -6,7 +6,7 @@ import math
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from bench.metrics import GB, MB
+from bench.metrics import GB, MB, Metric
 from bench.output.seeds import Drawn, SeedNumbers, SeedRuns
 
 DIFFERENT = 1.05  # costs that differ less tell nothing
@@ -32,14 +32,14 @@ def pace_differs(methods: Iterable[SeedRuns[Drawn]], axis: str) -> bool:
     return bool(paces) and max(paces) > DIFFERENT * min(paces)
 
 
-def accuracy_by(run: Drawn, axis: str, moment: float) -> float | None:
+def measured_by(run: Drawn, axis: str, moment: float) -> float | None:
     """What was last measured by then; None: nothing was."""
-    accuracy = None
-    for when, value in zip(run.column(axis), run.column("test_accuracy"), strict=True):
+    last = None
+    for when, value in zip(run.column(axis), run.column(run.metric.column), strict=True):
         if when > moment:
             break
-        accuracy = accuracy if math.isnan(value) else value
-    return accuracy
+        last = last if math.isnan(value) else value
+    return last
 
 
 def moments(methods: Iterable[SeedRuns[Drawn]]) -> dict[str, float]:
@@ -62,8 +62,8 @@ def _costs(runs: SeedRuns[Drawn], axis: str) -> bool:
 
 
 def at_moment(runs: SeedRuns[Drawn], axis: str, moment: float) -> SeedNumbers:
-    """Accuracy in %, of the runs that did not diverge."""
-    return _sound(runs).each(lambda run: accuracy_by(run, axis, moment)).times(100)
+    """Of the runs that did not diverge."""
+    return _sound(runs).each(lambda run: measured_by(run, axis, moment))
 
 
 def sentences(methods: Sequence[SeedRuns[Drawn]]) -> list[str]:
@@ -71,9 +71,10 @@ def sentences(methods: Sequence[SeedRuns[Drawn]]) -> list[str]:
     found = []
     for axis, moment in moments(methods).items():
         numbers = [(runs.label, at_moment(runs, axis, moment)) for runs in methods if _costs(runs, axis)]
-        known = [(label, accuracy) for label, accuracy in numbers if accuracy.by_seed]
-        known.sort(key=lambda pair: math.inf if pair[1].missed else -pair[1].mean)
-        each = (f"{label} {_mean(accuracy)}".replace(" ", UNBROKEN) for label, accuracy in known)
+        known = [(label, values) for label, values in numbers if values.by_seed]
+        metric = methods[0].metric
+        known.sort(key=lambda pair: math.inf if pair[1].missed else -metric.merit(pair[1].mean))
+        each = (f"{label} {_mean(values, metric)}".replace(" ", UNBROKEN) for label, values in known)
         found.append(_wrapped(f"at {moment_text(axis, moment)}: {', '.join(each)}"))
     return found
 
@@ -92,12 +93,12 @@ def _wrapped(text: str) -> str:
 
 
 def _sound(runs: SeedRuns[Drawn]) -> SeedRuns[Drawn]:
-    found = {seed: run for seed, run in runs.by_seed.items() if run.number("final_accuracy") is not None}
+    found = {seed: run for seed, run in runs.by_seed.items() if run.number("final") is not None}
     return SeedRuns(runs.label, found)
 
 
-def _mean(accuracy: SeedNumbers) -> str:
-    return accuracy.text("", "none yet") if accuracy.missed else f"{accuracy.mean:.1f} %"
+def _mean(values: SeedNumbers, metric: Metric) -> str:
+    return values.text("", "none yet") if values.missed else metric.roughly(values.mean)
 
 
 def _short(value: float) -> str:

@@ -48,7 +48,7 @@ class Progress:
         self._started = time.monotonic()
         self._drawn = 0.0
         self._width = 0
-        self._accuracy: float | None = None
+        self._measured = ""
         self._lock, self._over = threading.Lock(), threading.Event()
         self._thread: threading.Thread | None = None
         self._said = False
@@ -69,9 +69,9 @@ class Progress:
         elapsed = time.monotonic() - self._started
         return elapsed * (1 - fraction) / done if done > 0 else self._expected * (1 - fraction)
 
-    def update(self, label: str, fraction: float, accuracy: float | None) -> None:
-        """`fraction` of the whole run is done; accuracy is None in a round that was not evaluated."""
-        self._accuracy = self._accuracy if accuracy is None else accuracy
+    def update(self, label: str, fraction: float, measured: str) -> None:
+        """`fraction` of the whole run is done; `measured` is empty in a round that was not evaluated."""
+        self._measured = measured or self._measured
         with self._lock:
             if self._terminal:
                 self._draw("  ".join(self._words(label, fraction)), fraction)
@@ -100,8 +100,8 @@ class Progress:
 
     def _words(self, label: str, fraction: float) -> list[str]:
         words = [label]
-        if self._accuracy is not None:
-            words.append(f"accuracy {100 * self._accuracy:.1f} %")
+        if self._measured:
+            words.append(self._measured)
         left = self.left(fraction)
         return words if left == float("inf") else [*words, f"{duration(left)} left"]
 

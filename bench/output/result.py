@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from bench.metrics import ACCURACY, Metric
 from bench.output import versions
+
+OF_METRIC = ("final", "best")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +30,9 @@ class RunResult:
     seed: int = 0
     rounds: int
     aggregations: int | None = None
-    final_accuracy: float | None
-    best_accuracy: float | None
+    metric: Metric = ACCURACY  # of which the next two are numbers; in result.json final_accuracy and best_accuracy
+    final: float | None
+    best: float | None
     final_loss: float | None = None
     target: float
     rounds_to_target: int | None
@@ -60,26 +64,43 @@ class RunResult:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], path: object) -> RunResult:
         """Of this version or an older one; `path` is where it was found. TypeError: it is no result."""
-        return cls(**versions.upgraded(data, versions.RESULT, path))
+        found = versions.upgraded(data, versions.RESULT, path)
+        try:
+            metric = Metric(**found.pop("metric"))
+            own = {which: found.pop(f"{which}_{metric.name}") for which in OF_METRIC}
+        except KeyError as error:
+            raise TypeError(f"it has no {error}") from None
+        return cls(**found, **own, metric=metric)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain, as JSON can hold it: without NaN, and without `diverged` in a run that did not."""
-        found = {f.name: plain(getattr(self, f.name)) for f in fields(self)}
+        found = {self.key(f.name): plain(getattr(self, f.name)) for f in fields(self)}
+        found["metric"] = asdict(self.metric)
         if self.diverged is None:
             del found["diverged"]
         return {"format": versions.FORMAT, **found}
+
+    def key(self, field: str) -> str:
+        """The name of a field in result.json."""
+        return f"{field}_{self.metric.name}" if field in OF_METRIC else field
 
     def flat(self) -> dict[str, Any]:
         """What fits into one row of a table."""
         return {name: value for name, value in self.to_dict().items() if not isinstance(value, dict | list)}
 
     def number(self, key: str) -> float | None:
+        """final and best have their metric's name, too: final_accuracy, which there is none of with another metric."""
+        which, _, name = key.partition("_")
+        if which in OF_METRIC and name not in ("", "loss"):
+            if name != self.metric.name:
+                return None
+            key = which
         value: float | None = getattr(self, key)
         return None if value is None or math.isnan(value) else value
 
     @property
     def has_diverged(self) -> bool:
-        return self.final_accuracy is None or self.diverged is not None
+        return self.final is None or self.diverged is not None
 
 
 def plain(value: Any) -> Any:

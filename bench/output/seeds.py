@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from operator import methodcaller
 from typing import Generic, Protocol, TypeVar
 
-from bench.metrics import PLUS_MINUS, mean_interval
+from bench.metrics import PLUS_MINUS, Metric, mean_interval
 
 
 class Finished(Protocol):
     """A run that is over: a record, a committed result, or what a sweep kept."""
+
+    @property
+    def metric(self) -> Metric:
+        """By which it is judged: runs that are compared have the same."""
 
     def number(self, key: str) -> float | None:
         """Of its result; None: there is none."""
@@ -93,6 +97,10 @@ class SeedRuns(Generic[FinishedRun]):
     def runs(self) -> list[FinishedRun]:
         return [self.by_seed[seed] for seed in sorted(self.by_seed)]
 
+    @property
+    def metric(self) -> Metric:
+        return self.runs[0].metric
+
     def numbers(self, key: str) -> SeedNumbers:
         """Of the results."""
         return self.each(methodcaller("number", key))
@@ -105,10 +113,15 @@ class SeedRuns(Generic[FinishedRun]):
     @property
     def diverged(self) -> int:
         """How many of them."""
-        return self.numbers("final_accuracy").missed
+        return self.numbers("final").missed
+
+    @property
+    def merit(self) -> float:
+        """Of what they ended with: more is better."""
+        return self.metric.merit(self.numbers("final").known.mean)
 
 
 def target_text(settings: Iterable[SeedRuns[Finished]]) -> str:
     """What rounds are counted to: 65 %, or "target" where there are several."""
-    targets = {value for runs in settings for value in runs.numbers("target").values}
-    return f"{100 * targets.pop():g} %" if len(targets) == 1 else "target"
+    targets = {runs.metric.goal(value) for runs in settings for value in runs.numbers("target").values}
+    return targets.pop() if len(targets) == 1 else "target"

@@ -17,14 +17,14 @@ from bench.record import Run
 # keys that do not make another experiment: who, where, when, how often something is written
 IGNORED = {
     *("seed", "out", "logger", "group", "command", "created", "git_revision", "checkpoint_seconds", "protocol"),
-    "fingerprints",
+    *("fingerprints", "engine_why"),
 }
 Setting = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs on one data set under one protocol."""
+    """Runs on one data set under one protocol, judged by one metric."""
 
     dataset: str
     protocol: str
@@ -34,12 +34,12 @@ class Comparison:
 
 
 def compared(runs: Sequence[Run]) -> list[Comparison]:
-    """Finished runs by data set and protocol; of runs that differ in nothing the latest counts."""
-    cells: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    """Finished runs by data set, protocol and metric; of runs that differ in nothing the latest counts."""
+    cells: dict[tuple[str, str, str], list[Run]] = defaultdict(list)
     for run in sorted(runs, key=lambda run: str(run.config["created"])):
         if run.result is not None:
-            cells[run.config["dataset"]["name"], run.config["protocol"]].append(run)
-    return [_comparison(*key, cells[key]) for key in sorted(cells)]
+            cells[run.config["dataset"]["name"], run.config["protocol"], run.metric.heading].append(run)
+    return [_comparison(*key[:2], cells[key]) for key in sorted(cells)]
 
 
 def leaderboard(runs: Sequence[Run]) -> str:
@@ -91,7 +91,7 @@ def _comparison(dataset: str, protocol: str, runs: Sequence[Run]) -> Comparison:
         SeedRuns(" ".join([algo, *(f"{key}={value}" for key, value in setting)]), by_seed)
         for (algo, setting), by_seed in found.items()
     ]
-    methods.sort(key=lambda method: (method.diverged == len(method), -method.numbers("final_accuracy").known.mean))
+    methods.sort(key=lambda method: (method.diverged == len(method), -method.merit))
     repeats = len(runs) - sum(map(len, methods))
     return Comparison(dataset, protocol, tuple(methods), _title(runs[0], varied), repeats)
 
@@ -136,13 +136,15 @@ def _table(comparison: Comparison) -> str:
     ways = {"upload": "MB up", "download": "MB down"}
     if any(any(method.numbers("peer_bytes").known.values) for method in methods):
         ways["peer"] = "MB peer"
-    head = ["method", "seeds", "accuracy %", "best %", f"rounds to {target_text(methods)}", "s/round", "virtual s"]
+    metric = methods[0].metric
+    best, rounds = metric.with_unit("best"), f"rounds to {target_text(methods)}"
+    head = ["method", "seeds", metric.heading, best, rounds, "s/round", "virtual s"]
     lines = [
         [
             method.label,
             str(len(method)),
-            _accuracy(method),
-            _mean(method, "best_accuracy", ".2f", 100),
+            _final(method),
+            _mean(method, "best", f".{metric.digits}f", metric.factor),
             method.numbers("rounds_to_target").text(".0f" if len(method) == 1 else ".1f"),
             _mean(method, "seconds_per_round", ",.3f"),
             _mean(method, "virtual_seconds", ",.1f"),
@@ -156,8 +158,9 @@ def _table(comparison: Comparison) -> str:
     return "\n".join([title, comparison.title, rule, text[0], rule, *text[1:], rule, *sentences(methods)])
 
 
-def _accuracy(method: SeedRuns[Run]) -> str:
-    known = method.numbers("final_accuracy").known.times(100).text(".2f", missing="")
+def _final(method: SeedRuns[Run]) -> str:
+    metric = method.metric
+    known = method.numbers("final").known.times(metric.factor).text(f".{metric.digits}f", missing="")
     diverged = f"diverged ({method.diverged} of {len(method)})" if method.diverged else ""
     return " ".join(filter(None, (known, diverged)))
 

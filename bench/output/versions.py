@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from bench.errors import UserError
+from bench.metrics import ACCURACY
 
 # 3: digests (bench/output/digests.py) and fingerprints of data and own code; 4: readings; 5: local optimisers;
 # 6: checkpoints within a round
 # 7: when places are filled; 8: decay of the rate, clipping, checkpoints of buffers that are taken as a whole
-# 9: transforms of uploads
+# 9: transforms of uploads, tasks, whether the model is kept
 FORMAT = 9
 
 
@@ -89,8 +90,10 @@ CONFIG: Changes = (
     Added(8, "clip_norm", None),
     Added(9, "upload.name", "none"),
     Added(9, "keep_model", None),
+    Added(9, "task.name", "classification"),
+    Added(9, "task._target_", "bench.tasks.classification.Classification"),
 )
-RESULT: Changes = (Renamed(2, "engine", "cohort", "vmap"),)
+RESULT: Changes = (Renamed(2, "engine", "cohort", "vmap"), Added(9, "metric", asdict(ACCURACY)))
 
 
 def upgraded(content: Mapping[str, Any], changes: Changes, path: object) -> dict[str, Any]:

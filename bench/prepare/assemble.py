@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from algorithms.base import Algorithm, Fed
 from algorithms.uploads.base import Transform
-from bench import models, trust
+from bench import models, own_code, trust
 from bench.engine import choose
 from bench.engine.head import HeadFit
 from bench.engine.pool import Spread, ThisProcess, Trains, Workers
@@ -27,7 +27,7 @@ from bench.learning.evaluate import Evaluate
 from bench.learning.flat import Layout, trainable
 from bench.learning.services import LayerOutputs
 from bench.models.custom import try_out
-from bench.prepare import budget, count, fingerprints, plugins
+from bench.prepare import budget, count, fingerprints, own_task, plugins
 from bench.prepare.allocator import keep_memory
 from bench.prepare.prerun import Prerun
 from bench.prepare.registry import create, transforms
@@ -36,7 +36,7 @@ from bench.simulation.devices import Devices, Population
 from bench.simulation.figures import Figures
 from bench.simulation.loop import FederatedLoop
 from bench.simulation.schedule import as_trained, constants, rules, with_decay
-from datamodules.base import Loaded
+from datamodules.base import Loaded, Split
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class WorkerSetup:
         keep_memory()
         torch.set_num_threads(1)  # two threads in each of two processes make a step fifty times slower
         seed = config["seed"]
-        loaded = plugins.load(config["dataset"])
+        loaded = plugins.load(config["dataset"], config["task"])
         if config["val_fraction"]:
             loaded = loaded.with_validation(config["val_fraction"], stream(seed, "validation"))
         clients, remark = plugins.deal(config, loaded, stream(seed, "partition"))
@@ -96,14 +96,15 @@ class WorkerSetup:
         net = models.build(config["model"], self.loaded.shape, self.loaded.classes, stream(seed, "init"))
         from bench.learning.module import local_module  # Lightning: only once little is left to refuse
 
-        module = local_module(config["model"], net).to(self.device)
+        task = create(config["task"])
+        module = local_module(config["model"], net, task).to(self.device)
         layout = Layout(module)
         w0 = layout.flatten(trainable(module))
         loaded = self.loaded.resized() if w0.dtype == torch.float32 else self.loaded
         inputs = partial(loaded.inputs, normalise=config["normalise"], dtype=w0.dtype)
         batches = Batches(
             loaded.train.x.to(self.device),
-            loaded.train.y.to(self.device),
+            loaded.labels(loaded.train).to(self.device),
             self.clients,
             inputs,
             loaded.augment if loaded.augments else None,
@@ -117,13 +118,16 @@ class WorkerSetup:
             samples=w0.new_tensor([len(c) for c in self.clients]),
             layout=layout,
             layer_outputs=LayerOutputs(module, layout, loaded, inputs, seed),
-            fit_head=HeadFit(module, layout),
+            fit_head=HeadFit(module, layout, task),
         )
         fed = with_decay(fed, config["lr_decay"], rules(config, create(config["algo"]), fed))
-        x, y = _test(loaded, config["test_samples"])
+        test = _test(loaded, config["test_samples"])
+        x, y = test.x.to(self.device), loaded.labels(test).to(self.device)
         facts = _model(config, module, layout, batches)
         engine, why = choose.engine(config["engine"]["name"], module, layout, batches, _work(config, batches))
-        evaluate = Evaluate(module, layout, x.to(self.device), y.to(self.device), inputs, engine.answers)
+        evaluate = Evaluate(module, layout, x, y, inputs, engine.answers, task, loaded.y_std)
+        if own_code.is_own(task):
+            own_task.try_out(evaluate, w0)
         return WorkerService(engine, fed, evaluate), why, facts
 
 
@@ -224,9 +228,9 @@ def _device(name: str) -> torch.device:
     return torch.device("cuda" if name == "cuda" or (name == "auto" and torch.cuda.is_available()) else "cpu")
 
 
-def _test(loaded: Loaded, samples: int | None) -> tuple[Tensor, Tensor]:
+def _test(loaded: Loaded, samples: int | None) -> Split:
     """The test set, or a fixed random part of it, the same in every run."""
     if samples is None or samples >= len(loaded.test):
-        return loaded.test.x, loaded.test.y
+        return loaded.test
     index = torch.from_numpy(stream(0, "test_samples").permutation(len(loaded.test))[:samples])
-    return loaded.test.x[index], loaded.test.y[index]
+    return loaded.test.take(index)

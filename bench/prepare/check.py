@@ -24,6 +24,8 @@ from bench.prepare.config import DEFAULTS, GROUPS, KEYS, SCHEMAS, Keys
 from bench.prepare.resolve import fields_of, names_of, typed
 from bench.record import EXTRA, Run, read
 from bench.simulation import schedule
+from bench.tasks.base import Task
+from datamodules.partition import Partition
 
 BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {  # of a field, in its metadata
     "min": ("at least", operator.ge),
@@ -88,8 +90,10 @@ def config(config: Mapping[str, Any]) -> None:
     if tau_max is not None and tau_max > epochs:
         raise UserError(f"devices.tau_max={tau_max} is more than epochs={epochs}: a device trains at least one.")
     made = {group: [_made(group, part) for part in registry.parts(config[group])] for group in registry.BASES}
-    (dataset,), (algo,) = made["dataset"], made["algo"]
+    (dataset,), (algo,), (task,), (partition,) = (made[group] for group in ("dataset", "algo", "task", "partition"))
+    _possible("target", config["target"], task.targets)
     _fits(config, dataset)
+    _by_class(config, algo, task, partition)
     _optimizer(config, algo)
     schedule.check(config, algo)
 
@@ -249,6 +253,20 @@ def _fits(config: Mapping[str, Any], dataset: Any) -> None:
             f"partition.per_client={per_client} is more than the {dataset.classes} classes of {name}: "
             f"use 1 to {dataset.classes}."
         )
+
+
+def _by_class(config: Mapping[str, Any], algo: Algorithm, task: Task, partition: Partition) -> None:
+    """Refuses what goes by classes where a task has none."""
+    if task.by_class:
+        return
+    name, dealt, method = (config[group]["name"] for group in ("task", "partition", "algo"))
+    if partition.by_class:
+        raise UserError(
+            f"partition={dealt} is not possible with task={name}: it deals by class, and the labels of "
+            f"{config['dataset']['name']} are numbers; partition=iid does without."
+        )
+    if need := algo.needs_classes:
+        raise UserError(f"algo={method} is not possible with task={name}, whose labels are numbers: {need}.")
 
 
 def _optimizer(config: Mapping[str, Any], algo: Algorithm) -> None:

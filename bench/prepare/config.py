@@ -14,6 +14,7 @@ from bench.simulation.devices import Population
 GROUPS = {
     "algo": "algorithm",
     "dataset": "data set",
+    "task": "task",
     "model": "model",
     "partition": "partition",
     "protocol": "protocol",
@@ -26,7 +27,7 @@ GROUPS = {
 DEFAULTS = {  # what `auto` is, bench/prepare/resolve.py decides
     "algo": "fedavg",
     "dataset": "digits",
-    **dict.fromkeys(("model", "partition", "protocol", "devices", "optimizer", "engine"), "auto"),
+    **dict.fromkeys(("task", "model", "partition", "protocol", "devices", "optimizer", "engine"), "auto"),
     "upload": "none",
     "logger": "wandb",
 }
@@ -40,7 +41,7 @@ class Keys:
     epochs: int = key("local epochs, or steps, of a device that is not a straggler (E)", **COUNT)
     batch_size: int = key("samples in a local mini-batch", **COUNT)
     lr: float = key("local learning rate", above=0)
-    target: float = key("test accuracy to reach, as a fraction", above=0, below=1)
+    target: float = key("what to reach by the task's metric; accuracy as a fraction")
     normalise: bool = key("subtract the channel mean and divide by the deviation")
     momentum: float = key("local momentum, as in torch's SGD", 0.0, min=0, below=1)
     weight_decay: float = key("local weight decay, as in torch's SGD", 0.0, min=0)

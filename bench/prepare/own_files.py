@@ -1,4 +1,4 @@
-"""Classes in files of the user's: algo=./mine.py, or dataset=, partition=, upload=, stands for the one in that file."""
+"""Classes in files of the user's: algo=./mine.py, or dataset=, task=, partition=, upload=, stands for the one in it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from bench import own_code, trust
 from bench.errors import UserError, unknown
+from bench.metrics import Metric
 from bench.prepare import registry
 from bench.prepare.config import GROUPS, KEYS
 from bench.prepare.resolve import fields_of, names_of
@@ -26,6 +27,7 @@ LONGEST = 80  # characters of a class's name
 _NEEDED = {
     "algo": (),
     "dataset": ("title", "defaults", "load", "available"),
+    "task": ("metric", "loss", "score"),
     "partition": ("deal",),
     "upload": ("send",),
 }
@@ -150,6 +152,8 @@ def _check(group: str, cls: type, name: str) -> None:
     base = registry.BASES[group]
     if missing := [key for key in _NEEDED[group] if getattr(cls, key, None) is getattr(base, key, None)]:
         raise UserError(f"{name} does not define {', '.join(missing)}, which every {GROUPS[group]} needs.")
+    if group == "task" and not isinstance(cls.metric, Metric):  # type: ignore[attr-defined]
+        raise UserError(f"metric of {name} has to be a bench.metrics.Metric, as in Metric('mae', 'MAE', higher=False).")
     if group == "dataset":
         _check_defaults(cls.defaults, name)  # type: ignore[attr-defined]
 
@@ -158,7 +162,7 @@ def _check_defaults(defaults: Any, name: str) -> None:
     """`defaults` of a data set: keys of a run, and for a group a table with its name."""
     if not isinstance(defaults, Mapping):
         raise UserError(f"defaults of {name} has to be a dictionary of keys of a run, not {type(defaults).__name__}.")
-    groups = ("model", "partition", "devices", "optimizer")
+    groups = ("task", "model", "partition", "devices", "optimizer")
     for key, value in defaults.items():
         if key not in (*groups, *KEYS):
             raise unknown(f"key in defaults of {name}", str(key), [*groups, *KEYS])

@@ -29,12 +29,12 @@ def require(node: Mapping[str, Any]) -> None:
         dataset.require()
 
 
-def load(node: Mapping[str, Any]) -> Loaded:
-    """The data set of a config, which can be trained and tested on."""
+def load(node: Mapping[str, Any], task: Mapping[str, Any]) -> Loaded:
+    """The data set of a config, which can be trained and tested on with its task."""
     dataset: Dataset = create(node)
     with own_code.calling(dataset, "load"):
         loaded = dataset.load()
-    check = _Check(f"load of {own_code.target(type(dataset))}", node["name"])
+    check = _Check(f"load of {own_code.target(type(dataset))}", node["name"], create(task).by_class)
     check.loaded(loaded)
     if loaded.pixels_of is not None:
         loaded = replace(loaded, pixels_of=_Told(dataset, loaded.pixels_of))
@@ -79,8 +79,8 @@ class _Told:
 class _Check:
     """Refusals name the hook, what it returned and what was expected."""
 
-    def __init__(self, hook: str, name: str) -> None:
-        self.hook, self.name = hook, name
+    def __init__(self, hook: str, name: str, by_class: bool) -> None:
+        self.hook, self.name, self.by_class = hook, name, by_class
 
     def wrong(self, found: str, expected: str) -> UserError:
         return UserError(f"{self.hook} returned {found}: it has to be {expected}.")
@@ -111,7 +111,11 @@ class _Check:
                     f"{which}.{place}, {_form(value)} on {value.device}", "real numbers [n, ...] on the CPU"
                 )
         x, y = split.x, split.y
-        self._labels(which, y, classes)
+        which_labels = {"train": "training"}.get(which, which)
+        if self.by_class:
+            self._labels(which_labels, y, classes)
+        else:
+            self._label_numbers(which_labels, y, classes)
         if not len(x) == len(y) > 0:
             raise self.wrong(f"{len(x)} samples and {len(y)} labels for {which}", "as many of both, at least one")
         for place, numbers in (("alike", split.alike), ("groups", split.groups)):
@@ -129,14 +133,25 @@ class _Check:
 
     def _labels(self, which: str, y: Tensor, classes: int) -> None:
         """A label outside the classes would be a place outside a network's outputs."""
-        which = {"train": "training"}.get(which, which)
         allowed = f"labels are whole numbers from 0 to {classes - 1}"
         if y.dtype is not torch.long or y.dim() != 1:
-            raise UserError(f"The {which} labels of {self.name} are {_form(y)}: {allowed}, torch.int64 of shape [n].")
+            numbers = "; task=regression takes real numbers" if y.is_floating_point() and y.dim() == 1 else ""
+            form = f"{allowed}, torch.int64 of shape [n]{numbers}"
+            raise UserError(f"The {which} labels of {self.name} are {_form(y)}: {form}.")
         bad = ((y < 0) | (y >= classes)).nonzero()
         if len(bad):
             first = int(bad[0])
             raise UserError(f"The {which} sample {first} of {self.name} has the label {int(y[first])}: {allowed}.")
+
+    def _label_numbers(self, which: str, y: Tensor, classes: int) -> None:
+        allowed = "with this task labels are real numbers, torch.float32 of shape [n]"
+        if not y.is_floating_point() or y.dim() != 1:
+            raise UserError(f"The {which} labels of {self.name} are {_form(y)}: {allowed}.")
+        if len(bad := (~y.isfinite()).nonzero()):
+            first = int(bad[0])
+            raise UserError(f"The {which} sample {first} of {self.name} has the label {float(y[first])}: {allowed}.")
+        if classes != 1:
+            raise self.wrong(f"classes={classes} with labels that are real numbers", "1, the outputs of a model")
 
     def _statistics(self, loaded: Loaded) -> None:
         if not (_finite(loaded.scale) and loaded.scale):
@@ -147,6 +162,8 @@ class _Check:
                 raise self.wrong(f"{name}={str(values)[:60]}", expected)
             if name == "std" and (bad := [k for k, value in enumerate(values) if value <= 0]):
                 raise self.wrong(f"std[{bad[0]}]={values[bad[0]]}", expected)
+        if not (_finite(loaded.y_mean) and _finite(loaded.y_std) and loaded.y_std > 0):
+            raise self.wrong(f"y_mean={loaded.y_mean!r} and y_std={loaded.y_std!r}", "finite numbers, y_std above 0")
 
     def values(self, loaded: Loaded) -> None:
         """What a model would see: of the right shape, and numbers. Bytes are finite as they are."""

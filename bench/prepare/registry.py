@@ -1,5 +1,5 @@
-"""Algorithms, data sets, partitions and transforms of uploads are dataclasses; each joins its Hydra group under its
-lower-case name."""
+"""Algorithms, data sets, tasks, partitions and transforms of uploads are dataclasses; each joins its Hydra group under
+its lower-case name."""
 
 from __future__ import annotations
 
@@ -20,10 +20,17 @@ from algorithms.uploads.base import Transform
 from bench import own_code, trust
 from bench.errors import UserError, unknown
 from bench.prepare.given_data import Given
+from bench.tasks.base import Task
 from datamodules.base import Dataset
 from datamodules.partition import Partition
 
-BASES: dict[str, type] = {"algo": Algorithm, "dataset": Dataset, "partition": Partition, "upload": Transform}
+BASES: dict[str, type] = {
+    "algo": Algorithm,
+    "dataset": Dataset,
+    "task": Task,
+    "partition": Partition,
+    "upload": Transform,
+}
 NOTHING = "none"  # of the group upload, whose options are rows of transforms: none, topk, topk+quantise
 _classes: dict[str, dict[str, type]] = {group: {} for group in BASES}
 _twins: dict[tuple[str, str], type] = {}
@@ -39,7 +46,7 @@ def register(cls: type) -> type:
     """Make a class from anywhere an option of its group; returns it, so that it can be used as a decorator."""
     group = next((g for g, base in BASES.items() if issubclass(cls, base)), None)
     if group is None:
-        raise TypeError(f"{cls.__name__} is not an Algorithm, a Dataset, a Partition or a Transform")
+        raise TypeError(f"{cls.__name__} is not an Algorithm, a Dataset, a Task, a Partition or a Transform")
     name = cls.__name__.lower()
     known = _classes[group].get(name, cls)
     if own_code.target(known) != own_code.target(cls):
@@ -49,7 +56,7 @@ def register(cls: type) -> type:
         combine(name)
     else:
         _store(group, name, [("_target_", str, field(default=own_code.target(cls))), *_twin_fields(cls)])
-    if group == "partition":
+    if group in ("task", "partition"):
         union = {f[0]: (f[0], Any, None) for c in _classes[group].values() for f in _twin_fields(c)}
         _store(group, "auto", list(union.values()))
     return cls
@@ -169,7 +176,7 @@ def defaults(cls: type) -> dict[str, Any]:
 @cache
 def _discover() -> None:
     _store("upload", NOTHING, [])
-    for package in ("algorithms", "algorithms.uploads", "datamodules"):
+    for package in ("algorithms", "algorithms.uploads", "datamodules", "bench.tasks"):
         for info in pkgutil.iter_modules(import_module(package).__path__, f"{package}."):
             name = info.name.rpartition(".")[2]
             # module.py imports all of Lightning (5 s); names with an underscore are private or commands

@@ -18,7 +18,7 @@ from bench.prepare import registry
 from bench.prepare.config import GROUPS, SCHEMAS, Keys, in_words, optional
 
 CONF = Path(__file__).parents[1] / "conf"
-FALLBACK = {"model": "mlp", "partition": "iid", "devices": "mixed", "optimizer": "sgd"}
+FALLBACK = {"task": "classification", "model": "mlp", "partition": "iid", "devices": "mixed", "optimizer": "sgd"}
 
 
 def resolve(cfg: Mapping[str, Any], given: Set[str]) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def resolve(cfg: Mapping[str, Any], given: Set[str]) -> dict[str, Any]:
     if config["model"]["name"] == "custom":
         from bench.models.custom import sgd  # the user's module decides whether Lightning is imported here
 
-        layers.insert(1, sgd(config["model"], config["dataset"]))
+        layers.insert(1, sgd(config["model"], config["dataset"], config["task"]))
     config |= {"protocol": protocol["name"], "scale": scale}
     for group in ("engine", "logger"):
         config[group] = typed(group, cfg[group])

@@ -17,18 +17,20 @@ WORTHWHILE = 2e7  # parameters times test samples from which on several processe
 
 
 class Figures:
-    """test_loss and test_accuracy, and for methods with personal models mean accuracies over devices: `personal_own` on
-    the test images of the classes a device holds, `personal_all` on all, `..._tuned` after the method's fine-tuning.
-    Models that are the devices' own have their figures averaged."""
+    """test_loss and the task's metric, as test_accuracy, and for methods with personal models means of it over devices:
+    `personal_own` on the test samples of the classes a device holds, where there are classes, `personal_all` on all,
+    `..._tuned` after the method's fine-tuning. Models that are the devices' own have their figures averaged."""
 
     def __init__(self, loop: FederatedLoop, evaluate: Evaluate, workers: Workers, rng: np.random.Generator) -> None:
         self.loop, self.evaluate, self.workers = loop, evaluate, workers
         self.tuning = loop.algo.personal_rule(loop.fed)
         self.personal = self.tuning is not None or loop.algo.personal != "none"
-        names = ["test_loss", "test_accuracy"]
+        self.metric = evaluate.task.metric
+        names = ["test_loss", self.metric.column]
         if self.personal:
             suffixes = [""] if self.tuning is None else ["", "_tuned"]
-            names += [f"personal_{images}{suffix}" for suffix in suffixes for images in ("own", "all")]
+            samples = ("own", "all") if evaluate.task.by_class else ("all",)
+            names += [f"personal_{which}{suffix}" for suffix in suffixes for which in samples]
         self.names = tuple(names)
         self.watched = sorted(rng.permutation(loop.fed.clients)[:WATCHED].tolist())
 
@@ -37,11 +39,11 @@ class Figures:
         deployed = self.loop.deployed()
         if not self.personal:
             return self._test(deployed if deployed.dim() == 1 or everyone else deployed[list(devices)])
-        loss, *shares = self._own(devices, deployed)
-        own = dict(zip(self.names[2:], shares, strict=True))
+        loss, *values = self._own(devices, deployed)
+        own = dict(zip(self.names[2:], values, strict=True))
         if deployed.dim() == 1:
             return self._test(deployed) | own
-        return {"test_loss": loss, "test_accuracy": own["personal_all"]} | own
+        return {"test_loss": loss, self.metric.column: own["personal_all"]} | own
 
     def effort(self, everyone: bool) -> tuple[int, int]:
         """Models that a call tests, and local epochs of fine-tuning it trains."""
@@ -58,8 +60,9 @@ class Figures:
         parts = cut([1] * pieces, self.workers.count if worthwhile else 1)
         calls = [(models[first // chunks : -(-last // chunks)], first, last) for first, last in parts]
         sums = torch.cat([part.clone() for part in self.workers.map("test", calls)])
-        loss, right = (sums.view(len(models), chunks, 2).sum(1) / len(self.evaluate.y)).mean(0).tolist()
-        return {"test_loss": loss, "test_accuracy": right}
+        means = sums.view(len(models), chunks, 2).sum(1) / len(self.evaluate.y)
+        loss, value = torch.stack([means[:, 0], self.evaluate.value(means[:, 1])], 1).mean(0).tolist()
+        return {"test_loss": loss, self.metric.column: value}
 
     def _own(self, devices: Sequence[int], deployed: Tensor) -> list[float]:
         """Means over the devices."""

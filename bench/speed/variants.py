@@ -21,9 +21,9 @@ from bench.engine.process import Forked
 from bench.engine.vmap import Vmap
 from bench.engine.worker_service import WorkerService
 from bench.learning.batches import Batches
-from bench.learning.classifier import Classifier
 from bench.learning.evaluate import Evaluate
 from bench.learning.flat import Layout, trainable
+from bench.learning.task_net import TaskNet
 from bench.prepare.allocator import keep_memory, rare_collections
 from bench.simulation.devices import Devices
 from bench.simulation.loop import FederatedLoop
@@ -89,7 +89,7 @@ def federated(
 ) -> Round:
     """Rounds of the real loop, as bench.run does them; asynchronous ones have as many uploads."""
     keep_memory()
-    module = Classifier(load.net())
+    module = TaskNet(load.net())
     layout = Layout(module)
     batches = Batches(
         data.x, data.y, data.clients, data.inputs, batch_size=load.batch_size, classes=load.classes, seed=0

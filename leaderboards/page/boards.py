@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bench.metrics import Metric
 from bench.output.seeds import SeedRuns
 from leaderboards.page.layout import named
 from leaderboards.plans import SweepRun, every
@@ -29,6 +30,10 @@ class Board:
     @property
     def title(self) -> str:
         return f"{named(self.dataset)}, {self.setting.replace(';', ', ')}"
+
+    @property
+    def metric(self) -> Metric:
+        return self.lines[0].metric
 
     @property
     def target(self) -> float:
@@ -67,7 +72,7 @@ def _board(
     lines: dict[str, SeedRuns[CommittedRun]] = {}
     for (place, _), label in zip(places, labels, strict=True):
         lines.setdefault(label, SeedRuns(label, found[place.key]))
-    ordered = sorted(lines.values(), key=lambda line: -_accuracy(line))
+    ordered = sorted(lines.values(), key=lambda line: -_merit(line))
     return Board(places[0][0].paper, key[0], places[0][0].sweep.source, key[1], key[2], tuple(ordered))
 
 
@@ -96,6 +101,5 @@ def _without_twins(found: Sequence[Board]) -> list[Board]:
     return kept
 
 
-def _accuracy(line: SeedRuns[CommittedRun]) -> float:
-    mean = line.numbers("final_accuracy").known.mean
-    return -math.inf if math.isnan(mean) else mean
+def _merit(line: SeedRuns[CommittedRun]) -> float:
+    return -math.inf if math.isnan(line.merit) else line.merit

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bench.metrics import Metric
 from bench.output.curves import AXES, Curve, curve
 from bench.output.paces import DIFFERENT, columns
 from leaderboards.page.boards import Board
@@ -39,32 +40,43 @@ class Frame:
 
 
 def learning(board: Board, axis: str) -> Html:
-    """Accuracy over rounds, virtual time or traffic: the mean, and a band from the lowest to the highest seed."""
+    """The metric over rounds, virtual time or traffic: the mean, and a band from the lowest to the highest seed."""
     found = [drawn for line in board.lines if (drawn := curve(line, axis, POINTS)) is not None]
     if not found:
         return Html("")
-    top = max(max(line.high) for line in found)
-    frame = Frame((0, max(line.x[-1] for line in found)), (0, min(100, 10 * math.ceil(top / 10 + 0.01))))
-    target = 100 * board.target
+    metric = board.metric
+    frame = Frame((0, max(line.x[-1] for line in found)), _heights(metric, found))
+    target = metric.factor * board.target
     y = f"{frame.py(target):.1f}"
     goal = [
         el("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_="goal"),
-        el("text", f"target {target:g} %", x=LEFT + 4, y=f"{frame.py(target) - 4:.1f}", class_="tick"),
+        el("text", f"target {metric.goal(board.target)}", x=LEFT + 4, y=f"{frame.py(target) - 4:.1f}", class_="tick"),
     ]
     lines = [_drawn(line, frame, number) for number, line in enumerate(found)]
-    title = f"Test accuracy over {AXES[axis]}: {board.title}"
-    return _picture(title, frame, AXES[axis], [goal if target <= frame.y[1] else None, lines])
+    title = f"Test {metric.label} over {AXES[axis]}: {board.title}"
+    inside = frame.y[0] <= target <= frame.y[1]
+    return _picture(title, frame, (AXES[axis], metric), [goal if inside else None, lines])
+
+
+def _heights(metric: Metric, found: Sequence[Curve]) -> tuple[float, float]:
+    """From zero, up to full tens of a share; what is better when lower from its best to its worst."""
+    top = max(max(line.high) for line in found)
+    if metric.unit == "%":
+        return 0, min(100, 10 * math.ceil(top / 10 + 0.01))
+    low = min(min(line.low) for line in found)
+    pad = 0.05 * (top - low) or 1.0
+    return low - pad, top + pad
 
 
 def pareto(board: Board, cost: str) -> Html:
-    """Final accuracy against what it cost; the line joins what nothing else beats in both."""
-    points = []
+    """What runs ended with against what it cost; the line joins what nothing else beats in both."""
+    points, metric = [], board.metric
     for number, line in enumerate(board.lines):
         ends = [column[-1] for column in columns(line, cost) if column and column[-1] > 0]
-        accuracy = line.numbers("final_accuracy").known.times(100)
-        if ends and (values := accuracy.values):
+        final = line.numbers("final").known.times(metric.factor)
+        if ends and (values := final.values):
             x = math.fsum(ends) / len(ends)
-            points.append((x, accuracy.mean, min(values), max(values), number, line.label))
+            points.append((x, final.mean, min(values), max(values), number, line.label))
     xs = [point[0] for point in points]
     if len(points) < 2 or max(xs) < DIFFERENT * min(xs):
         return Html("")
@@ -73,7 +85,7 @@ def pareto(board: Board, cost: str) -> Html:
     log = max(xs) > 3 * min(xs)
     pad = 1.15 if log else 1.03
     frame = Frame((min(xs) / pad, max(xs) * pad), (min(ys) - 0.1 * spread, max(ys) + 0.12 * spread), log)
-    front = _front([(x, y) for x, y, *_ in points])
+    front = _front([(x, y) for x, y, *_ in points], metric)
     marks: list[Html] = []
     taken: list[tuple[float, float]] = []
     for x, y, low, high, number, label in sorted(points, key=lambda point: -point[1]):
@@ -81,10 +93,11 @@ def pareto(board: Board, cost: str) -> Html:
         while any(abs(height - other) < 12 and abs(frame.px(x) - at) < 140 for at, other in taken):
             height += 3
         taken.append((frame.px(x), height))
-        marks.append(_mark(frame, (x, y, low, high), height, number, label))
-    title = f"Final accuracy against {AXES[cost]}: {board.title}"
+        told = f"{label}: {metric.with_unit(f'{y:.{metric.digits}f}')}, {x:.4g}"
+        marks.append(_mark(frame, (x, y, low, high), height, number, (label, told)))
+    title = f"Final {metric.label} against {AXES[cost]}: {board.title}"
     edge = el("path", d=frame.path(front), class_="front") if len(front) > 1 else None
-    return _picture(title, frame, AXES[cost] + (", logarithmic" if log else ""), [edge, marks])
+    return _picture(title, frame, (AXES[cost] + (", logarithmic" if log else ""), metric), [edge, marks])
 
 
 def legend(board: Board) -> Html:
@@ -114,14 +127,16 @@ def _drawn(curve: Curve, frame: Frame, number: int) -> Html:
     )
 
 
-def _mark(frame: Frame, point: tuple[float, float, float, float], height: float, number: int, label: str) -> Html:
-    """A dot with its name at `height`, and a line from the lowest to the highest seed."""
-    x, y, low, high = point
+def _mark(
+    frame: Frame, point: tuple[float, float, float, float], height: float, number: int, words: tuple[str, str]
+) -> Html:
+    """A dot with its name at `height`, what is told of it, and a line from the lowest to the highest seed."""
+    (x, y, low, high), (label, told) = point, words
     at, right = f"{frame.px(x):.1f}", frame.px(x) < 0.6 * WIDTH
     name = {"x": f"{frame.px(x) + (9 if right else -9):.1f}", "y": f"{height:.1f}"}
     return el(
         "g",
-        el("title", f"{label}: {y:.2f} %, {x:.4g}"),
+        el("title", told),
         el("line", x1=at, x2=at, y1=f"{frame.py(low):.1f}", y2=f"{frame.py(high):.1f}", class_="whisker"),
         el("circle", cx=at, cy=f"{frame.py(y):.1f}", r=5, class_="dot"),
         el("text", label, **name, class_="tick" if right else "tick end"),
@@ -130,18 +145,19 @@ def _mark(frame: Frame, point: tuple[float, float, float, float], height: float,
     )
 
 
-def _front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+def _front(points: Sequence[tuple[float, float]], metric: Metric) -> list[tuple[float, float]]:
     """Those that no cheaper or equal one beats."""
     best, front = -math.inf, []
-    for x, y in sorted(points, key=lambda point: (point[0], -point[1])):
-        if y > best:
-            best = y
+    for x, y in sorted(points, key=lambda point: (point[0], -metric.merit(point[1]))):
+        if metric.merit(y) > best:
+            best = metric.merit(y)
             front.append((x, y))
     return front
 
 
-def _picture(title: str, frame: Frame, label: str, content: object) -> Html:
-    ticks = []
+def _picture(title: str, frame: Frame, axes: tuple[str, Metric], content: object) -> Html:
+    ticks: list[Html] = []
+    label, metric = axes
     for value in _ticks(*frame.y):
         y = f"{frame.py(value):.1f}"
         ticks.append(el("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_="grid"))
@@ -151,7 +167,7 @@ def _picture(title: str, frame: Frame, label: str, content: object) -> Html:
         ticks.append(el("text", f"{value:,.4g}", x=x, y=HEIGHT - BOTTOM + 16, class_="tick middle"))
     words = [
         el("text", label, x=(LEFT + WIDTH - RIGHT) / 2, y=HEIGHT - 6, class_="axis middle"),
-        el("text", "%", x=LEFT - 6, y=TOP - 1, class_="axis end"),
+        el("text", metric.unit or metric.label, x=LEFT - 6, y=TOP - 1, class_="axis end" if metric.unit else "axis"),
     ]
     return el(
         "svg",

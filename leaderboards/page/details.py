@@ -109,15 +109,13 @@ def _run(run: CommittedRun) -> Html:
         "tr",
         el("th", run.config["algo"]["name"], " ", el("code", f"results/{run.name}.json"), scope="row"),
         el("td", run.seed),
-        el("td", _percent(result.final_accuracy)),
-        el("td", _percent(result.best_accuracy)),
+        *(
+            el("td", "diverged" if value is None else result.metric.text(value))
+            for value in (result.final, result.best)
+        ),
         el("td", "never" if reached is None else reached),
         el("td", el("code", str(result.git_revision)[:10])),
     )
-
-
-def _percent(value: float | None) -> str:
-    return "diverged" if value is None else f"{100 * value:.2f} %"
 
 
 def _command(v: Verdict) -> Html:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from bench.output.paces import at_moment, moment_text, moments
+from bench.output.result import OF_METRIC
 from bench.output.seeds import SeedNumbers, SeedRuns
 from leaderboards.page import charts
 from leaderboards.page.boards import Board
@@ -43,10 +44,11 @@ def _board(board: Board) -> Html:
 
 
 def costs(board: Board) -> Html:
-    """Rounds, virtual seconds and bytes to the target; accuracies at one moment where rounds take differently long."""
-    goal, common = f"to {100 * board.target:g} %", moments(board.lines)
-    names = ("Method", "Seeds", "Final %", "Best %", f"Rounds {goal}", f"Virtual s {goal}", f"MB {goal}")
-    head = el("tr", *map(sortable, (*names, *(f"% at {moment_text(*one)}" for one in common.items()))))
+    """Rounds, virtual seconds and bytes to the target; the metric at one moment where rounds take differently long."""
+    metric, common = board.metric, moments(board.lines)
+    goal, short = f"to {metric.goal(board.target)}", metric.unit or metric.label
+    names = ("Method", "Seeds", f"Final {short}", f"Best {short}", f"Rounds {goal}", f"Virtual s {goal}", f"MB {goal}")
+    head = el("tr", *map(sortable, (*names, *(f"{short} at {moment_text(*one)}" for one in common.items()))))
     rows = [_row(line, common) for line in board.lines]
     table = el("table", el("thead", head), el("tbody", *rows), class_="plain sortable")
     return scroll(table, f"Costs {goal}: {board.title}")
@@ -54,9 +56,9 @@ def costs(board: Board) -> Html:
 
 def row(line: SeedRuns[CommittedRun]) -> list[tuple[str, float]]:
     """Text and number of each column after the name."""
+    metric = line.metric
     numbers = [
-        (line.numbers("final_accuracy").times(100), 2, "diverged"),
-        (line.numbers("best_accuracy").times(100), 2, "diverged"),
+        *((line.numbers(which).times(metric.factor), metric.digits, "diverged") for which in OF_METRIC),
         (line.each(_reached), 1, "never"),
         (_at_target(line, "virtual_seconds"), 1, "never"),
         (_at_target(line, "megabytes"), 0, "never"),
@@ -80,7 +82,11 @@ def _at_target(line: SeedRuns[CommittedRun], name: str) -> SeedNumbers:
 
 
 def _row(line: SeedRuns[CommittedRun], common: Mapping[str, float]) -> Html:
-    found = [at_moment(line, axis, moment) for axis, moment in common.items()]
-    numbers = [*row(line), *((n.text(",.2f", "none yet") if n.by_seed else "diverged", n.mean) for n in found)]
+    metric = line.metric
+    found = [at_moment(line, axis, moment).times(metric.factor) for axis, moment in common.items()]
+    numbers = [
+        *row(line),
+        *((n.text(f",.{metric.digits}f", "none yet") if n.by_seed else "diverged", n.mean) for n in found),
+    ]
     cells = [el("td", words, class_="n", data_sort=v if math.isfinite(v) else "Infinity") for words, v in numbers]
     return el("tr", el("th", line.label, scope="row"), *cells)

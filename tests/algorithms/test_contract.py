@@ -1,6 +1,7 @@
 """What every algorithm has to keep, found through the registry: a new one is covered without being named here."""
 
 import inspect
+import math
 from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
@@ -127,6 +128,26 @@ def test_a_module_in_double_is_trained_in_double_and_resumes_bit_for_bit(parts, 
     assert not torch.equal(after, before)
     assert {value.dtype for value in state(loop).values() if value.is_floating_point()} == {torch.float64}
     assert not torch.equal(after, after.float().double())  # nothing was rounded on its way
+
+
+@pytest.mark.parametrize("dataset", ["diabetes", pytest.param("characters", marks=SLOW)])
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_learns_other_tasks_and_resumes_bit_for_bit(name, dataset):
+    small = ["epochs=2", "local_unit=step", "batch_size=4", "test_samples=64", "engine.workers=1"]
+    words = [f"dataset={dataset}", f"clients={clients(name)}", "cohort=3", "rounds=2", *small]
+    chosen = compose.config(words) | {"algo": method(name)}
+    if dataset == "diabetes" and create(chosen["algo"]).needs_classes:
+        with pytest.raises(UserError, match="whose labels are numbers"):
+            check.config(chosen)
+        return
+    parts, other = build(chosen), build(chosen)
+    loop, before = parts.loop, parts.loop.deployed().clone()
+    loop.advance()
+    interrupt(loop, other.loop)
+    same_end(loop, other.loop)
+    assert not torch.equal(loop.deployed(), before)
+    figures = parts.evaluate(True)
+    assert figures == other.evaluate(True) and all(map(math.isfinite, figures.values()))
 
 
 @pytest.mark.parametrize("double", [False, True], ids=["float32", "float64"])

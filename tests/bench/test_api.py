@@ -87,7 +87,7 @@ def test_the_same_bits_as_at_the_prompt(here):
     assert command(["algo=scaffold", "algo.eta_g=0.5", "rounds=6", "seed=3", "logger=none"]) == 0
     [typed] = [run for run in read_all(here / "runs") if run.folder != result.folder.absolute()][:1]
     assert weights(result) == typed.result.weights_sha256
-    assert result.accuracy == typed.result.final_accuracy == result.rounds["test_accuracy"].iloc[-1]
+    assert result.accuracy == result.final == typed.result.final == result.rounds["test_accuracy"].iloc[-1]
     assert list(result.rounds["round"]) == [1, 2, 3, 4, 5, 6] and "scaffold on digits, seed 3" in repr(result)
 
 
@@ -101,7 +101,7 @@ def test_the_model_is_the_one_that_was_evaluated():
     kept = torch.load(result.folder / "model.pt", weights_only=True)
     assert kept.keys() == result.model.state_dict().keys()
     assert all(torch.equal(kept[name], value) for name, value in result.model.state_dict().items())
-    assert result.rounds_to_target in (1, 2, 3, 4) and result.best_accuracy >= result.accuracy > 0.5
+    assert result.rounds_to_target in (1, 2, 3, 4) and result.best >= result.accuracy > 0.5
 
 
 def test_data_are_the_same_in_whatever_form_they_are_given():
@@ -118,6 +118,22 @@ def test_images_are_scaled_and_normalised_by_channel():
     inputs = (scaled - scaled[:40].mean(over).reshape(3, 1, 1)) / scaled[:40].std(over, correction=0).reshape(3, 1, 1)
     loss = nn.functional.cross_entropy(result.model(inputs[40:]), torch.arange(20) % 2)
     assert float(loss.detach()) == pytest.approx(result.run.result.final_loss, abs=1e-5)
+
+
+def test_labels_that_are_real_numbers_are_a_regression():
+    y = X @ np.arange(1, 7, dtype=np.float32) + 10
+    pair = (X[:200], y[:200]), (X[200:], y[200:])
+    result = federate(
+        "fedavg", dataset=pair, model=nn.Linear(6, 1), rounds=30, lr=0.1, clients=4, cohort=2, progress=False
+    )
+    with torch.no_grad():
+        z = result.model(torch.as_tensor((X[200:] - X[:200].mean(0)) / X[:200].std(0)))[:, 0].numpy()
+    assert result.final == pytest.approx(
+        np.sqrt(((z * y[:200].std() + y[:200].mean() - y[200:]) ** 2).mean()), rel=1e-4
+    )
+    assert result.metric.name == "rmse" and result.final < 1 and result.rounds_to_target is not None
+    with pytest.raises(UserError, match=r"judged by RMSE: result\.final"):
+        print(result.accuracy)
 
 
 @pytest.mark.parametrize("module", [nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3)), Net()])
@@ -187,7 +203,7 @@ def test_a_stopped_run_goes_on_with_the_same_objects_only(monkeypatch):
         ({"dataset": 3}, "dataset is int: it has to be a pair"),
         ({"dataset": (TRAIN, 3)}, "A part of dataset is int"),
         ({"dataset": (TRAIN, (X[:3], Y[:2]))}, "3 samples and labels of shape .2.: one label a sample"),
-        ({"dataset": (TRAIN, (X[:3], X[:3, 0]))}, "labels of dataset are torch.float32"),
+        ({"dataset": (TRAIN, (X[:3], X[:3, 0]))}, "labels of dataset differ in type: torch.int64 and torch.float32"),
         ({"dataset": (TRAIN, (X[:3, :2], Y[:3]))}, "differ in shape or type"),
         ({"dataset": (TRAIN, (X[:3], Y[:3] - 9))}, "label"),
         ({"model": 4}, "model is int: it has to be a name, an nn.Module or a LightningModule."),

@@ -2,23 +2,45 @@ import math
 
 import pytest
 
-from bench.metrics import mean_interval, rounds_to_target, upload_cost
+from bench.metrics import ACCURACY, Metric, mean_interval, upload_cost
 
+RMSE = Metric("rmse", "RMSE", higher=False)
 SIZES = {"fmnist": (206_592, 3_413_770), "cifar10": (829_184, 9_574_154), "gtsrb": (209_792, 2_403_499)}
 
 
-def test_rounds_to_target_is_the_first_round_counted_from_one():
-    assert rounds_to_target([0.5, 0.9, 0.3, 0.95], 0.9) == 2
-    assert rounds_to_target([0.9], 0.9) == 1
+@pytest.mark.parametrize(
+    ("metric", "values", "target", "expected"),
+    [
+        (ACCURACY, [0.5, 0.9, 0.3, 0.95], 0.9, 2),
+        (ACCURACY, [0.9], 0.9, 1),
+        (ACCURACY, [math.nan, math.nan, 0.91], 0.9, 3),
+        (ACCURACY, [0.1, math.nan, 0.89], 0.9, None),
+        (ACCURACY, [], 0.9, None),
+        (RMSE, [70.0, 55.0, 60.0, 50.0], 56, 2),
+        (RMSE, [math.nan, 56.0], 56, 2),
+        (RMSE, [57.0, math.nan], 56, None),
+    ],
+)
+def test_the_target_is_reached_in_the_first_round_that_is_as_good_counted_from_one(metric, values, target, expected):
+    assert metric.rounds_to(target, values) == expected
 
 
-def test_rounds_to_target_passes_over_rounds_without_evaluation():
-    assert rounds_to_target([math.nan, math.nan, 0.91], 0.9) == 3
+def test_the_better_of_two_numbers_is_the_metrics_own():
+    values = [math.nan, 2.0, 1.0, 3.0]
+    assert (ACCURACY.best(values), RMSE.best(values)) == (3.0, 1.0)
+    assert ACCURACY.best([math.nan]) is RMSE.best([]) is None
+    assert ACCURACY.merit(0.9) > ACCURACY.merit(0.8) and RMSE.merit(50) > RMSE.merit(60)
 
 
-def test_a_missed_target_is_never():
-    assert rounds_to_target([0.1, math.nan, 0.89], 0.9) is None
-    assert rounds_to_target([], 0.9) is None
+def test_how_a_number_is_written():
+    assert [write(0.93889) for write in (ACCURACY.text, ACCURACY.roughly, ACCURACY.named)] == [
+        "93.89 %",
+        "93.9 %",
+        "93.9 %",
+    ]
+    assert [write(54.321) for write in (RMSE.text, RMSE.roughly, RMSE.named)] == ["54.321", "54.32", "RMSE 54.32"]
+    assert (ACCURACY.goal(0.9), ACCURACY.heading, ACCURACY.axis) == ("90 %", "accuracy %", "test accuracy (%)")
+    assert (RMSE.goal(56.0), RMSE.heading, RMSE.axis) == ("56", "RMSE", "test RMSE")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import yaml
 from made_result import made_result
 
 from bench.errors import UserError
-from bench.record import COLUMNS, Record, read, read_all
+from bench.record import AFTER, BEFORE, COLUMNS, Record, read, read_all
 
 
 def config(tmp_path, **changes):
@@ -49,8 +49,8 @@ def test_rows_come_back_as_written_and_are_flushed(tmp_path):
     assert first["round"] == 1 and isinstance(first["round"], int)
     assert math.isnan(second["train_loss"]) and math.isnan(second["kappa"])
     lines = (record.folder / "metrics.csv").read_text().splitlines()
-    assert lines[0].split(",")[: len(COLUMNS)] == list(COLUMNS)
-    assert lines[1].split(",")[COLUMNS.index("test_accuracy")] == ""
+    assert lines[0].split(",")[: len(COLUMNS) + 1] == [*BEFORE, "test_accuracy", *AFTER]
+    assert lines[1].split(",")[len(BEFORE)] == ""
     assert lines[2].split(",")[COLUMNS.index("train_loss")] == "nan"
 
 

@@ -81,8 +81,8 @@ def test_the_result_says_what_was_done(tmp_path, capsys):
     accuracy = [row["test_accuracy"] for row in rows]
     assert [t for t, value in enumerate(accuracy, 1) if not math.isnan(value)] == [2, 4, 6]
     assert (result.algo, result.dataset, result.protocol, result.seed) == ("fedavg", "digits", "none", 4)
-    assert result.final_accuracy == accuracy[-1]
-    assert result.best_accuracy == max(accuracy[1::2])
+    assert result.final == accuracy[-1]
+    assert result.best == max(accuracy[1::2])
     assert result.rounds == len(rows) == 6
     reached = next(t for t, value in enumerate(accuracy, 1) if value >= 0.15)
     assert result.rounds_to_target == reached

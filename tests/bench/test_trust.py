@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from contextlib import chdir
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ import yaml
 from bench import trust
 from bench.__main__ import main
 from bench.main import command
+from bench.metrics import ACCURACY
 from bench.output import digests
 from bench.prepare import fingerprints
 from bench.record import FILES, Record, read, read_all
@@ -165,6 +167,8 @@ TARGETS = {
     "a callable of torch": {"dataset": {"name": "digits", "_target_": "torch.hub.load"}},
     "a module beside it": {"partition": {"name": "iid", "_target_": "evil.Half"}},
     "a function of fedbench": {"algo": {"name": "fedavg", "_target_": "bench.main.main"}},
+    "a file as task": {"task": {"name": "half", "_target_": "evil.py:Half"}},
+    "a method as task": {"task": {"name": "fedavg", "_target_": "algorithms.fedavg.FedAvg"}},
     "a data set as method": {"algo": {"name": "fedavg", "_target_": "datamodules.digits.Digits"}},
     "no text": {"algo": {"name": "fedavg", "_target_": ["x"]}},
     "a model's file": {"model": {"name": "custom", "target": "evil.py:Half", "args": {}}},
@@ -201,6 +205,7 @@ FORGED = {
     "an accuracy": ("final_accuracy", 0.9999),
     "the best": ("best_accuracy", 0.9999),
     "the target": ("rounds_to_target", 1),
+    "the metric": ("metric", asdict(ACCURACY) | {"higher": False}),
     "bytes": ("upload_bytes", 1),
     "dropped": ("dropped", 7),
     "diverged": ("diverged", {"round": 1, "client": 1, "what": "x"}),

@@ -46,9 +46,9 @@ def test_a_damaged_scikit_learn_is_one_sentence(content, tmp_path, monkeypatch):
     spec = spec_from_file_location(
         "sklearn", tmp_path / "sklearn" / "__init__.py", submodule_search_locations=[str(tmp_path / "sklearn")]
     )
-    monkeypatch.setattr("datamodules.digits.find_spec", lambda name: spec)
+    monkeypatch.setattr("datamodules._sklearn.find_spec", lambda name: spec)
     with pytest.raises(DataError, match=r"digits\.csv\.gz (cannot be read|is not the original)"):
         _bundled.__wrapped__()
-    monkeypatch.setattr("datamodules.digits.find_spec", lambda name: None)
+    monkeypatch.setattr("datamodules._sklearn.find_spec", lambda name: None)
     with pytest.raises(DataError, match="pip install scikit-learn"):
         _bundled.__wrapped__()

@@ -81,7 +81,7 @@ def test_the_comparison_draws_means_and_intervals_of_the_runs(
         record = Record.create(config)
         for number, accuracy in enumerate(accuracies, start=1):
             record.append({"round": number, "test_accuracy": accuracy})
-        record.finish(made_result(final_accuracy=accuracies[-1]))
+        record.finish(made_result(final=accuracies[-1]))
         record.close()
     monkeypatch.setenv("MPLBACKEND", "agg")
     pyplot().close("all")  # the script draws on the figure that is open

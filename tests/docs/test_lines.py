@@ -29,6 +29,7 @@ STAND_INS = {
     "CLAIM": CLAIM,
     "algo=yours": "algo=fedavg",
     "dataset=yours": "dataset=digits",
+    "task=yours": "task=regression",
     "partition=yours": "partition=iid",
     "upload=yours": "upload=topk",
     # the example of own_paper.md, which is not in place here

@@ -40,7 +40,7 @@ def result(
     seen = [a for a in accuracy if a is not None]
     outcome: dict[str, Any] = {
         **{"id": f"made-{method}-{seed}", "rounds": rounds, "target": target, "rounds_to_target": reached},
-        **{"final_accuracy": accuracy[-1], "best_accuracy": max(seen), "seconds_per_round": seconds},
+        **{"final": accuracy[-1], "best": max(seen), "seconds_per_round": seconds},
         **{"seconds_to_target": None if reached is None else seconds * reached, "machine": MACHINE, "engine": "eager"},
         **{"data": {"classes": classes, "source": "made up", "deviation": None}, "git_revision": "0" * 40},
         **{"weights_sha256": f"{method}{seed}", "algo": words["algo"], "seed": seed, "versions": {}},

@@ -13,6 +13,7 @@ import yaml
 
 from bench import record
 from bench.errors import UserError
+from bench.metrics import ACCURACY
 from bench.output import digests, versions
 from bench.output.outcome import outcome
 from bench.output.result import RunResult
@@ -43,7 +44,7 @@ def finished(tmp_path, monkeypatch):
             whole = {"bytes_peer": 0, "version": t, "gradient_evaluations": 5 * t}
             writer.append(row | whole | dict.fromkeys(columns, t / 3))
         result = {
-            **{"id": writer.folder.name, **outcome(config, writer.rows)},
+            **{"id": writer.folder.name, **outcome(config, writer.rows, ACCURACY)},
             **{"data": {"source": "Debian dataset-fashion-mnist", "classes": 10}, "weights_sha256": "w"},
             **{"git_revision": REVISION},
         }
@@ -165,8 +166,8 @@ def test_a_run_of_no_plan_is_refused(finished, tmp_path):
         ({"data": {}}, "synthetic data"),
         ({"rounds": 4}, "3 rows in metrics.csv"),
         ({"seed": 7}, "different runs"),
-        ({"final_accuracy": 0.9999}, "has final_accuracy 0.9999 in result.json, but 0.75 by metrics.csv"),
-        ({"best_accuracy": 0.76}, "has best_accuracy 0.76"),
+        ({"final": 0.9999}, "has final_accuracy 0.9999 in result.json, but 0.75 by metrics.csv"),
+        ({"best": 0.76}, "has best_accuracy 0.76"),
         ({"rounds_to_target": 1}, "has rounds_to_target 1 in result.json, but 3"),
         ({"seconds_per_round": 0.001}, "has seconds_per_round"),
         ({"upload_bytes": 1}, "has upload_bytes 1 in result.json, but 30"),

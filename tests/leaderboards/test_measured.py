@@ -151,13 +151,13 @@ def test_where_the_paper_does_not_say_which_the_best_accuracy_may_agree_too():
 
 
 def test_a_diverged_run_never_reaches_its_target_whatever_it_touched_before():
-    [bad] = made.table_vi({"fedavg": [60]}, final_accuracy=None)
+    [bad] = made.table_vi({"fedavg": [60]}, final=None)
     assert (rounds("fedavg", [bad]).measured, rounds("fedavg", [bad]).missed) == (None, 1)
 
 
 def test_a_diverged_run_counts_as_chance():
     [good] = accuracies("fedagg", [0.9])
-    bad = replace(good, result=replace(good.result, final_accuracy=None))
+    bad = replace(good, result=replace(good.result, final=None))
     v = accuracy("fedagg", [bad])
     assert v.measured == pytest.approx(10)
     assert v.deviations == ("seed 0 diverged",)

@@ -13,6 +13,7 @@ import made
 import pytest
 from nothing_open import nothing_open
 
+from bench.metrics import ACCURACY, Metric
 from bench.output import curves
 from leaderboards import __main__ as command
 from leaderboards import results
@@ -172,7 +173,7 @@ def test_a_diverged_run_is_shown_as_one(tmp_path, monkeypatch):
     monkeypatch.setattr(fed2a, "layers", lambda: TABLE_3)
     runs = made.table_vi({"fedavg": [3, 4], "fedlga": [2]})
     none = {name: [] for name in runs[0].rows}
-    facts = {"final_accuracy": None, "best_accuracy": None, "rounds": 0, "rounds_to_target": None}
+    facts = {"final": None, "best": None, "rounds": 0, "rounds_to_target": None}
     runs.append(replace(runs[2], name="early", config={**runs[2].config, "seed": 1}, rows=none))
     runs[3] = replace(runs[3], result=replace(runs[2].result, **facts))
     build(tmp_path, runs)
@@ -182,7 +183,9 @@ def test_a_diverged_run_is_shown_as_one(tmp_path, monkeypatch):
 
 
 def test_a_pareto_front_holds_what_nothing_cheaper_beats():
-    assert charts._front([(1, 5), (2, 4), (3, 7), (3, 6), (4, 7)]) == [(1, 5), (3, 7)]
+    points = [(1, 5), (2, 4), (3, 7), (3, 6), (4, 7)]
+    assert charts._front(points, ACCURACY) == [(1, 5), (3, 7)]
+    assert charts._front(points, Metric("rmse", "RMSE", higher=False)) == [(1, 5), (2, 4)]
 
 
 def test_the_verb_builds_from_committed_results(tmp_path, monkeypatch, capsys):
@@ -211,3 +214,20 @@ def test_schedules_that_differ_are_shown_over_time_and_traffic_and_at_one_moment
     assert at_100_seconds == {"FedLC": "83.00", "FedAvg": "30.00"}
     assert "% at 100 virtual s" in differ and "MB sent up" in differ
     assert "% at" not in same
+
+
+def test_the_site_says_what_was_measured_and_that_lower_is_better():
+    metric = Metric("rmse", "RMSE", higher=False)
+
+    def committed(method, ends):
+        (run,) = made.table_vi({method: [2]})
+        values = [70.0] * (len(run.rows["test_accuracy"]) - 1) + [ends]
+        rows = {"test_rmse": values, **{name: of for name, of in run.rows.items() if name != "test_accuracy"}}
+        result = replace(run.result, metric=metric, final=ends, best=ends, target=56.0, rounds_to_target=None)
+        return replace(run, rows=rows, result=result)
+
+    found = boards([committed("fedavg", 60.0), committed("fedlga", 50.0)])
+    assert [line.numbers("final").mean for line in found[0].lines] == [50.0, 60.0]
+    page = str(section(found))
+    assert "RMSE over round" in page and "Rounds to 56" in page and "Final RMSE" in page and "60.00" in page
+    assert "ccuracy" not in page and "%" not in page

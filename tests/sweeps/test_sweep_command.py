@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from made_result import made_result
 from optuna.trial import TrialState
 
 from bench.errors import UserError
+from bench.metrics import Metric
 from bench.output.seeds import SeedRuns
 from bench.record import read, read_all
 from sweeps import __main__ as command
@@ -22,7 +24,7 @@ from sweeps import results
 from sweeps.drive import Drive, best
 from sweeps.estimate import COSTS, hours, seconds
 from sweeps.plan import PlannedRun, find, sweeps
-from sweeps.queue import RECORD
+from sweeps.queue import RECORD, value
 from sweeps.worker import Options, TrialWorker
 
 ROOT = str(Path(__file__).resolve().parents[2])
@@ -104,7 +106,7 @@ def test_a_trial_is_one_benchmark_record_of_the_sweeps_group():
     assert runs[0].config["command"].startswith("python bench.py algo=fedavg dataset=mnist protocol=fedagg")
     trials = worker.queue.trials()
     assert [Path(trial.user_attrs[RECORD]) for trial in trials] == [run.folder.resolve() for run in runs]
-    assert [trial.value for trial in trials] == [run.result.final_accuracy for run in runs]
+    assert [trial.value for trial in trials] == [run.result.final for run in runs]
 
 
 def test_a_stopped_trial_goes_on_from_its_checkpoint(monkeypatch):
@@ -147,7 +149,7 @@ def fake(task):
     parameter = float(words.get("algo.mu", words.get("lr", 0)))
     reached = None if parameter == 0.0025 else round(10 / parameter) + int(words["seed"])
     accuracy = 0.5 + parameter / 10
-    return made_result(final_accuracy=accuracy, rounds_to_target=reached, target=0.65, seconds_per_round=0.1)
+    return made_result(final=accuracy, rounds_to_target=reached, target=0.65, seconds_per_round=0.1)
 
 
 def finished(*keys):
@@ -174,11 +176,25 @@ def test_a_method_is_not_better_for_missing_the_target():
         kept = [results.SweepResult(made_result(**content)) for content in contents]
         return results._rank("rounds_to_target", SeedRuns("", dict(enumerate(kept))))
 
-    never, late = {"rounds_to_target": None, "best_accuracy": 0.9}, {"rounds_to_target": 500, "best_accuracy": 0.1}
+    never, late = {"rounds_to_target": None, "best": 0.9}, {"rounds_to_target": 500, "best": 0.1}
     assert rank(late) < rank(never)
-    half = rank(never, {"rounds_to_target": 5, "best_accuracy": 0.9})
+    half = rank(never, {"rounds_to_target": 5, "best": 0.9})
     assert rank(late, late) < half  # of two seeds, one that never gets there
-    assert rank(late) < rank({"rounds_to_target": 3, "best_accuracy": 0.9, "diverged": {"round": 9}})
+    assert rank(late) < rank({"rounds_to_target": 3, "best": 0.9, "diverged": {"round": 9}})
+
+
+def test_where_lower_is_better_the_lowest_is_the_best():
+    rmse = Metric("rmse", "RMSE", higher=False)
+    low, high = (made_result(metric=rmse, final=final, target=56.0) for final in (50.0, 60.0))
+    kept = [SeedRuns(label, {0: results.SweepResult(result)}) for label, result in (("b", high), ("a", low))]
+    for goal in ("final", "best", "rounds_to_target"):
+        assert results._rank(goal, kept[1]) < results._rank(goal, kept[0])
+    assert value("best", low) > value("best", high) > value("best", made_result(metric=rmse, diverged={"round": 1}))
+    sweep = replace(find("fedlga/table4"), goal="best")
+    rows = [results.BestConfiguration(("fedavg", "diabetes", ""), runs, 1, 1) for runs in kept]
+    text = results.markdown(sweep, rows)
+    assert "| rounds to 56 | final RMSE | best RMSE |" in text and "lowest RMSE of any round" in text
+    assert "50.000" in text and "%" not in text.partition("\n\n")[0]
 
 
 def test_plots_are_html_and_png_and_every_run_is_in_the_csv(capsys):

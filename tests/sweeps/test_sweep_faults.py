@@ -54,7 +54,7 @@ def test_a_database_away_for_three_seconds_is_waited_for(server, on_server, caps
         if len(ran) == 2:
             server.stop()
             Timer(3, server.start).start()
-        return made_result(best_accuracy=0.6, final_accuracy=0.5)
+        return made_result(best=0.6, final=0.5)
 
     worker = TrialWorker(options(on_server), execute)
     assert worker.work() == 0
@@ -64,7 +64,7 @@ def test_a_database_away_for_three_seconds_is_waited_for(server, on_server, caps
 
 
 def test_a_database_away_while_a_trial_is_claimed_gives_every_trial_to_one_worker(server, on_server):
-    worker = TrialWorker(options(on_server), lambda task: made_result(best_accuracy=0.6))
+    worker = TrialWorker(options(on_server), lambda task: made_result(best=0.6))
     ask, stopped = worker.queue.storage.ask, []
 
     def away(study):
@@ -157,12 +157,12 @@ def test_neither_the_driver_nor_the_list_of_processes_shows_the_password(server,
 def test_a_job_that_nobody_here_planned_is_not_run(sqlite, tmp_path):
     evil = tmp_path / "evil.py"
     evil.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
-    worker = TrialWorker(options(sqlite), lambda task: made_result(best_accuracy=0.6))
+    worker = TrialWorker(options(sqlite), lambda task: made_result(best=0.6))
     job = shlex.join([*worker.queue.sweep.jobs[0], f"model.target={evil}:Net"])
     worker.queue.study.add_trial(optuna.create_trial(state=TrialState.WAITING, user_attrs={JOB: job}))
     worker.queue.study.add_trial(optuna.create_trial(state=TrialState.WAITING))
     ran = []
-    worker.execute = lambda task: ran.append(task.claimed.words) or made_result(best_accuracy=0.6)
+    worker.execute = lambda task: ran.append(task.claimed.words) or made_result(best=0.6)
     assert worker.work() == 0
     assert set(ran) == set(worker.queue.sweep.jobs) and len(ran) == 6
     bad = [t for t in worker.queue.trials() if t.state == TrialState.FAIL]

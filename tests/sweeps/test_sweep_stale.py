@@ -25,7 +25,7 @@ def ran(accuracy):
 
     def execute(task):
         seen.append(task.claimed.words)
-        return made_result(final_accuracy=accuracy, best_accuracy=accuracy, rounds_to_target=9, git_revision="a" * 40)
+        return made_result(final=accuracy, best=accuracy, rounds_to_target=9, git_revision="a" * 40)
 
     worker = TrialWorker(options(), execute)
     assert worker.work() == 0
@@ -72,7 +72,7 @@ def test_other_code_is_said_and_run_again_only_when_asked(edited, capsys, monkey
     worker, again = ran(0.7)
     assert len(again) == 3 and all("algo=fedprox" in run for run in again)
     found = results.by_job(worker.queue.trials())
-    assert [run.outcome.final_accuracy for run in found.values()] == [0.5] * 3 + [0.7] * 3
+    assert [run.outcome.final for run in found.values()] == [0.5] * 3 + [0.7] * 3
     assert "6 finished before\n" in said(capsys, monkeypatch, *words)[1]
     assert ran(0.9)[1] == []
 

@@ -39,7 +39,7 @@ def execute(task):
         Path("hangs").write_text(job)
         time.sleep(600)
     time.sleep(0.05)
-    return RunResult(id="x", rounds=9, final_accuracy=0.5, best_accuracy=0.6, rounds_to_target=None, target=0.4)
+    return RunResult(id="x", rounds=9, final=0.5, best=0.6, rounds_to_target=None, target=0.4)
 
 sys.exit(TrialWorker(options, execute).work())
 """
@@ -106,7 +106,7 @@ def test_workers_that_ask_at_the_same_time_never_get_the_same_trial(database):
 
 
 def fake(**result):
-    given = made_result(**{"best_accuracy": 0.6, "rounds_to_target": 7, "target": 0.4, **result})
+    given = made_result(**{"best": 0.6, "rounds_to_target": 7, "target": 0.4, **result})
     return lambda task: given
 
 

@@ -7,8 +7,8 @@ from torch import nn
 from algorithms.base import Fed, Jobs
 from bench.engine import compile as compiler
 from bench.learning.batches import Batches
-from bench.learning.classifier import Classifier
 from bench.learning.flat import Layout, trainable
+from bench.learning.task_net import TaskNet
 
 CLASSES = 4
 
@@ -28,7 +28,7 @@ def flat_after(features, shape, *rest):
 
 
 def federation(net, shape, sizes, batch_size=5, dtype=torch.float64, augment=None, seed=0, images=None):
-    module = Classifier(net).to(dtype)
+    module = TaskNet(net).to(dtype)
     rng = np.random.default_rng(seed)
     total = sum(sizes)
     x = torch.from_numpy(rng.normal(size=(total, *shape))).to(dtype) if images is None else images.to(dtype)

@@ -11,8 +11,8 @@ from torch import nn
 
 from algorithms.base import Algorithm, Fed, Jobs, LocalRule
 from bench.learning.batches import Batches
-from bench.learning.classifier import Classifier
 from bench.learning.flat import Layout
+from bench.learning.task_net import TaskNet
 from bench.prepare import assemble, compose
 
 NEEDS = frozenset({"last_gradient", "mean_gradient", "full_gradient", "start_loss", "prototypes"})
@@ -74,7 +74,7 @@ class Problem:
         torch.manual_seed(sum(units))
         layers = [nn.Linear(a, b, bias=bias) for a, b in pairwise(units)]
         self.net = nn.Sequential(nn.Flatten(), *[part for layer in layers for part in (layer, nn.ReLU())][:-1])
-        self.module = Classifier(self.net.to(dtype))
+        self.module = TaskNet(self.net.to(dtype))
         self.layout = Layout(self.module)
         self.units, self.dtype, self.epochs = units, dtype, EPOCHS
         rng = np.random.default_rng(0)

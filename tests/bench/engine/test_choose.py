@@ -23,7 +23,7 @@ LARGE = Work(together=64, steps=10**6)
 
 
 class Net(nn.Module):
-    classifier = True
+    cross_entropy = True
 
     def __init__(self, net):
         super().__init__()

@@ -12,8 +12,8 @@ from bench.engine.conv import Convolutional
 from bench.engine.convolutions import Im2col, TorchConvolution
 from bench.engine.layers import Relu
 from bench.engine.spectral import Spectral
-from bench.learning.classifier import Classifier
 from bench.learning.flat import trainable
+from bench.learning.task_net import TaskNet
 from bench.seeding import stream
 from tests.bench.engine.chains import CLASSES, FORMS, federation, flat_after, force, start
 
@@ -132,7 +132,7 @@ def test_a_frozen_layer_stays_and_the_others_learn(frozen):
 def test_a_layer_that_is_used_twice_is_no_chain():
     """Its two gradients would have to be added."""
     layer = nn.Linear(4, 4)
-    assert structure.chain(Classifier(nn.Sequential(nn.Flatten(), layer, nn.ReLU(), layer))) == "it uses a layer twice"
+    assert structure.chain(TaskNet(nn.Sequential(nn.Flatten(), layer, nn.ReLU(), layer))) == "it uses a layer twice"
 
 
 def test_what_is_no_chain_is_refused():

@@ -8,7 +8,7 @@ from algorithms.base import LocalRule
 from bench.engine import crowd
 from bench.engine.dense import Dense, linears
 from bench.engine.eager import Eager
-from bench.learning.classifier import Classifier
+from bench.learning.task_net import TaskNet
 from bench.prepare.registry import classes
 from tests.bench.engine.federations import NEEDS, RULES, SIZES, Problem, Ruled, noisy, path, rules, same
 
@@ -99,6 +99,6 @@ def test_stacks_hold_several_devices_and_large_models_are_alone():
     ],
 )
 def test_a_model_that_is_no_dense_chain_is_named(net, reason):
-    found = linears(Classifier(net))
+    found = linears(TaskNet(net))
     assert isinstance(found, str)
     assert reason in found

@@ -15,9 +15,9 @@ from bench.engine.eager import Eager
 from bench.engine.native import Native
 from bench.engine.stages import parts
 from bench.errors import UserError
-from bench.learning.classifier import Classifier
 from bench.learning.evaluate import Evaluate
 from bench.learning.flat import trainable
+from bench.learning.task_net import TaskNet
 from bench.prepare import compose
 from bench.prepare.assemble import build
 from tests.bench.engine import test_conv
@@ -205,7 +205,7 @@ def test_a_frozen_layer_or_pixels_without_flatten_are_refused_with_the_reason():
     module.net[0][0].requires_grad_(False)
     assert native.unfit(module, batches) == "a layer is frozen or used twice"
     net = nn.Sequential(nn.Conv2d(3, 5, (11, 1)), nn.Linear(9, CLASSES))
-    assert "no nn.Flatten" in parts(Classifier(net), SHAPE)
+    assert "no nn.Flatten" in parts(TaskNet(net), SHAPE)
     with pytest.raises(UserError, match="engine=native cannot train this model: a layer is frozen"):
         choose.native(module, None, batches)
 

@@ -24,8 +24,8 @@ def make(algo="fedavg", seed=0, accuracy=0.9, reached=5, rounds=4, status="finis
         for t in range(1, rounds + 1)
     ]
     result = made_result(
-        final_accuracy=accuracy,
-        best_accuracy=accuracy + 0.01,
+        final=accuracy,
+        best=accuracy + 0.01,
         target=0.85,
         rounds_to_target=reached,
         seconds_per_round=0.25,

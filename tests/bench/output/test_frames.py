@@ -22,7 +22,7 @@ def make(out, algo, seed, accuracies, result=True, **fields):
     for number, accuracy in enumerate(accuracies, start=1):
         record.append({"round": number, "test_accuracy": accuracy})
     if result:
-        done = {"id": record.folder.name, "algo": algo, "rounds": len(accuracies), "final_accuracy": accuracies[-1]}
+        done = {"id": record.folder.name, "algo": algo, "rounds": len(accuracies), "final": accuracies[-1]}
         facts = {"model": {"name": "mlp", "parameters": 4810}, "data": {"source": "bundled"}}
         record.finish(made_result(**done, **facts))
     record.close()

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from finished_runs import make
 
-from bench.metrics import GB, MB
-from bench.output.paces import accuracy_by, moment_text
+from bench.metrics import GB, MB, Metric
+from bench.output.paces import measured_by, moment_text
 from bench.output.tables import leaderboard
 
 HASTE = 4  # a round of the synchronous method takes as long as so many of the other
@@ -29,9 +29,9 @@ def moments(*runs):
 def test_accuracy_at_a_moment_is_the_last_that_was_measured_by_then():
     run = make(accuracy=0.8)  # 20, 40, 60, 80 % at 2, 4, 6, 8 s
     run.rows[1]["test_accuracy"] = math.nan
-    found = [accuracy_by(run, "virtual_seconds", moment) for moment in (1.9, 2.0, 3.9, 4.0, 6.0, 100.0)]
+    found = [measured_by(run, "virtual_seconds", moment) for moment in (1.9, 2.0, 3.9, 4.0, 6.0, 100.0)]
     assert found == [None, *map(pytest.approx, (0.2, 0.2, 0.2, 0.6, 0.8))]
-    assert accuracy_by(run, "bytes_up", 10) == pytest.approx(0.2)
+    assert measured_by(run, "bytes_up", 10) == pytest.approx(0.2)
 
 
 def test_a_table_of_several_schedules_says_who_leads_at_the_last_moment_that_all_reached():
@@ -40,6 +40,20 @@ def test_a_table_of_several_schedules_says_who_leads_at_the_last_moment_that_all
         "at 2.0 virtual s: fedasync 60.0 %, fedavg 20.0 %",
         "at 0.0 kB sent up: fedasync 60.0 %, fedavg 40.0 %",
     ]
+
+
+def test_where_lower_is_better_the_lowest_leads():
+    rmse = Metric("rmse", "RMSE", higher=False)
+    runs = [make(rounds=4, accuracy=80.0), hasty(rounds=4, accuracy=60.0)]
+    for run in runs:
+        for row in run.rows:
+            row["test_rmse"] = 100 - row.pop("test_accuracy")  # 80, 60, 40, 20 and 85, 70, 55, 40
+    runs = [replace(run, result=replace(run.result, metric=rmse)) for run in runs]
+    assert moments(*runs)[0] == "at 2.0 virtual s: fedasync 40.00, fedavg 80.00"
+    table = leaderboard(
+        [replace(run, result=replace(run.result, final=n)) for run, n in zip(runs, (20, 40), strict=True)]
+    )
+    assert table.index("fedavg ") < table.index("fedasync ") and "RMSE" in table and "accuracy" not in table
 
 
 def test_a_seed_that_ends_early_sets_the_moment_and_numbers_are_means_over_seeds():
@@ -72,7 +86,7 @@ def test_bytes_are_compared_among_those_that_send_any():
 
 def test_a_diverged_run_does_not_set_the_moment():
     lost = make("fedprox")
-    lost = replace(lost, result=replace(lost.result, final_accuracy=None))
+    lost = replace(lost, result=replace(lost.result, final=None))
     del lost.rows[1:]
     assert moments(make(), hasty(), lost) == moments(make(), hasty())
 

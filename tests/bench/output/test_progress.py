@@ -41,7 +41,7 @@ def test_a_plain_line_comes_within_five_seconds_however_long_a_round_is(monkeypa
     assert until(lambda: len(asked) > count + 5, 10)
     (line,) = stream.getvalue().splitlines()  # one: the others come with the tenths of the run
     assert line.startswith("round 1/60, 30 devices 2 % trained, ") and line.endswith(" left")
-    progress.update("round 6/60", 0.1, 0.5)
+    progress.update("round 6/60", 0.1, "accuracy 50.0 %")
     assert stream.getvalue().splitlines()[1].startswith("round 6/60, accuracy 50.0 %, ")
     progress.end()
     assert not any(thread.name.startswith("progress") for thread in threading.enumerate())
@@ -52,7 +52,7 @@ def test_a_run_that_has_said_something_is_not_asked_for_a_first_line(monkeypatch
     stream, asked = io.StringIO(), []
     progress = Progress(stream)
     progress.begin(0.0, lambda: (asked.append(1), ("within", 0.2))[1])
-    progress.update("round 1/2", 0.5, None)
+    progress.update("round 1/2", 0.5, "")
     assert until(lambda: len(asked) > 30, 10)
     progress.end()
     assert [line.split(",")[0] for line in stream.getvalue().splitlines()] == ["round 1/2"]
@@ -76,7 +76,7 @@ def test_before_anything_is_done_what_is_left_is_what_was_forecast():
     progress.begin(0.25, expected=400.0)
     assert progress.left(0.25) == 300
     progress.begin(0.0)
-    progress.update("round 0/2", 1.0, None)
+    progress.update("round 0/2", 1.0, "")
     assert "inf" not in progress._stream.getvalue()
 
 
@@ -103,7 +103,7 @@ def test_the_bar_on_a_terminal_fits_its_line(monkeypatch):
     progress = Progress(terminal)
     progress.begin(0.0)
     for t in range(1, 4):
-        progress.update(f"round {t}/4", t / 4, t / 10 if t != 2 else None)
+        progress.update(f"round {t}/4", t / 4, f"accuracy {10 * t}.0 %" if t != 2 else "")
     lines = terminal.getvalue().split("\r")[1:]
     assert all(len(line) < 60 for line in lines)
     assert "round 2/4  accuracy 10.0 %" in lines[1] and lines[2].count("━") > lines[1].count("━") > 0

@@ -7,8 +7,8 @@ from bench.output.seeds import SeedNumbers, SeedRuns, target_text
 
 
 def result(final, **more):
-    numbers = {"best_accuracy": final, "rounds_to_target": None, "target": 0.6, "rounds": 9}
-    return RunResult(id="r", final_accuracy=final, **{**numbers, **more})
+    numbers = {"best": final, "rounds_to_target": None, "target": 0.6, "rounds": 9}
+    return RunResult(id="r", final=final, **{**numbers, **more})
 
 
 def test_mean_and_interval_of_three_seeds_by_hand():
@@ -49,7 +49,7 @@ def test_paired_differences_take_the_common_seeds_and_drop_what_says_nothing():
 def test_runs_give_numbers_and_count_those_that_diverged():
     runs = SeedRuns("fedavg", {1: result(None, diverged={"round": 3}), 0: result(0.5, rounds_to_target=4)})
     assert len(runs) == 2 and runs.diverged == 1
-    assert [run.final_accuracy for run in runs.runs] == [0.5, None]
+    assert [run.final for run in runs.runs] == [0.5, None]
     assert runs.numbers("final_accuracy").by_seed == {0: 0.5, 1: math.inf}
     assert runs.each(lambda run: run.rounds).values == [9.0, 9.0]
     assert target_text([runs]) == "60 %"

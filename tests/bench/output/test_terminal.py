@@ -49,7 +49,7 @@ def test_no_color_turns_bars_into_plain_lines(monkeypatch: pytest.MonkeyPatch) -
         stream = Terminal()
         progress = Progress(stream)
         progress.begin(0.0)
-        progress.update("round 1/2", 0.5, 0.25)
+        progress.update("round 1/2", 0.5, "accuracy 25.0 %")
         progress.end()
         return stream.getvalue()
 

@@ -134,7 +134,7 @@ def test_wandb_stays_offline_silent_and_inside_the_folder(tmp_path, monkeypatch,
         assert until(lambda text=text: text.encode() in log.read_bytes())  # W&B's process writes after the run's end
     (table,) = found.folder.glob("wandb/offline-run-*/files/media/table/results*.json")
     columns, (row,) = (json.loads(table.read_text())[key] for key in ("columns", "data"))
-    assert dict(zip(columns, row, strict=True))["final_accuracy"] == result.final_accuracy
+    assert dict(zip(columns, row, strict=True))["final_accuracy"] == result.final
 
 
 def test_online_needs_a_key(tmp_path, monkeypatch):
