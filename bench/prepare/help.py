@@ -52,8 +52,8 @@ def text() -> str:
 
 def _section(group: str, default: str) -> str:
     rows = _dataclasses(group) if group in registry.BASES else _files(group)
-    lines = [f"  {name:<15}{line}" for name, what in rows for name, line in _wrapped(name, what, 103)]
-    own = ["  ./file.py      The one in a file of your own; ./file.py:Name where it has several."]
+    lines = [f"  {name:<13} {line}" for name, what in rows for name, line in _wrapped(name, what, 103)]
+    own = ["  ./file.py     The one in a file of your own; ./file.py:Name where it has several."]
     head = f"{group}=  ({GROUPS[group]}, default: {default}{AUTO.get(group, '')})"
     return "\n".join([head, *lines, *(own if group in registry.BASES else [])])
 
