@@ -37,7 +37,14 @@ def distances(question: Open, paper: str, shelf: Shelf) -> tuple[Distances, str]
 def _common(
     question: Open, claims: Sequence[Claim], shelf: Shelf, distance: Callable[[Claim, View], float | None]
 ) -> Distances:
-    views = {reading.name: calibration(shelf, {question: reading.name}) for reading in question.readings}
+    stood = {
+        other: answer
+        for about, answer in question.stood
+        for paper in {claim.paper for claim in claims}
+        for other in questions(paper)
+        if other.about == about
+    }
+    views = {reading.name: calibration(shelf, {**stood, question: reading.name}) for reading in question.readings}
     rows = {claim.id: {name: distance(claim, view) for name, view in views.items()} for claim in claims}
     return {
         name: {key: off for key, row in rows.items() if None not in row.values() and (off := row[name]) is not None}

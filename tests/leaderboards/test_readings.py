@@ -156,35 +156,36 @@ def test_at_scale_cpu_a_reading_is_as_far_off_as_its_distance_to_fedavg_is(mixin
         assert found.by_reading[name] == pytest.approx((2 * rounds + accuracy) / 3, abs=0.02)
 
 
+INDEX, LINKS, _ = (reading.name for reading in fedlc.LOCALCOL.readings)
+
+
 @pytest.fixture
 def limits(monkeypatch):
-    """FedLC's budgets are open, and nothing else. Sec. 5.2.1: FedLC 1843 s to 0.6, CE-AFL 3654 s."""
-    few = replace(fedlc.BUDGET, readings=fedlc.BUDGET.readings[1:3])
+    """Whom FedLC's LOCALCOL chooses is open, and nothing else. Sec. 5.2.1: FedLC 1843 s to 0.6, CE-AFL 3654 s."""
+    few = replace(fedlc.LOCALCOL, readings=fedlc.LOCALCOL.readings[:2], chosen=INDEX)
     monkeypatch.setattr(readings, "questions", lambda paper: (few,) if paper == "fedlc" else ())
     readings.open_for.cache_clear()
     yield few
     readings.open_for.cache_clear()
 
 
-def within(method, reached, budget=None, target=0.45):
+def within(method, reached, order="", target=0.45):
     """Runs of fedlc/readings at scale=cpu, whose target is not the paper's: two virtual seconds a round."""
     label = "fedlc/readings", method, "cifar10", "degree-1;simulation"
     runs_there = next(p.sweep for p in every() if p.sweep.name == label[0]).grids[label[1:]]
-    point = next(
-        k for k, run in enumerate(runs_there) if budget is None or f"algo.link_budget={budget}" in run.overrides
-    )
+    point = next(k for k, run in enumerate(runs_there) if order in " ".join(run.overrides))
     more = {"point": point, "scale": "cpu", "target": target, "differs": {"target": (0.6, target)}}
     curve = made.crossing(reached, 300, target)
     return [made.result(*label, seed=seed, accuracy=curve, **more) for seed in CHOOSING]
 
 
 def test_at_scale_cpu_seconds_are_ratios_to_the_printed_rivals_to_the_target_of_that_scale(limits):
-    found = within("ce_afl", 200) + within("fedlc", 100, 3) + within("fedlc", 140)
+    found = within("ce_afl", 200) + within("fedlc", 100, "links") + within("fedlc", 140)
     found = choose.score(limits, "fedlc", Shelf(found))
     assert found.scale == "cpu" and found.claims == 1
     printed = 1843 / 3654
-    assert found.by_reading["3 each"] == pytest.approx((printed - 100 / 200) / (0.1 * printed), abs=0.01)
-    assert found.by_reading["5 each"] == pytest.approx((140 / 200 - printed) / (0.1 * printed), abs=0.01)
+    assert found.by_reading[LINKS] == pytest.approx((printed - 100 / 200) / (0.1 * printed), abs=0.01)
+    assert found.by_reading[INDEX] == pytest.approx((140 / 200 - printed) / (0.1 * printed), abs=0.01)
 
 
 def test_what_is_open_of_every_run_is_decided_by_the_rivals_alone(monkeypatch):
@@ -208,14 +209,14 @@ def test_what_is_open_of_every_run_is_decided_by_the_rivals_alone(monkeypatch):
 
 
 def test_at_scale_cpu_a_target_that_only_the_rival_reaches_is_far_off(limits):
-    found = within("ce_afl", 200) + within("fedlc", None, 3) + within("fedlc", 140)
+    found = within("ce_afl", 200) + within("fedlc", None, "links") + within("fedlc", 140)
     score = choose.score(limits, "fedlc", Shelf(found))
-    assert score.by_reading["3 each"] == choose.FAR and choose.nearest(score) == "5 each"
+    assert score.by_reading[LINKS] == choose.FAR and choose.nearest(score) == INDEX
 
 
 def test_at_scale_cpu_a_target_that_neither_reaches_is_far_off_and_decides_nothing_before_all_are_run(limits):
-    found = within("ce_afl", None) + within("fedlc", None, 3) + within("fedlc", None)
-    assert choose.score(limits, "fedlc", Shelf(found)).by_reading == {"3 each": choose.FAR, "5 each": choose.FAR}
+    found = within("ce_afl", None) + within("fedlc", None, "links") + within("fedlc", None)
+    assert choose.score(limits, "fedlc", Shelf(found)).by_reading == {LINKS: choose.FAR, INDEX: choose.FAR}
     assert choose.nearest(choose.score(limits, "fedlc", Shelf(found[:-1]))) is None
 
 
