@@ -31,6 +31,7 @@ class Characters(Dataset):
     title = "the next character in the text of seven licences, part of fedbench"
     size = (106398, 26558)
     classes = 95
+    grouped_by = "section"
     defaults: ClassVar = {
         "rounds": 30,
         "clients": 20,
@@ -54,7 +55,7 @@ class Characters(Dataset):
             text = np.frombuffer(section.encode(), dtype=np.uint8) - FIRST
             x = np.lib.stride_tricks.sliding_window_view(np.pad(text, (WINDOW, 0)), WINDOW)[:-1]
             samples = Split(
-                torch.from_numpy(x.copy()),
+                torch.from_numpy(x.astype(np.int64)),  # codes, which measure nothing
                 torch.from_numpy(text.astype(np.int64)),
                 groups=torch.full((len(text),), number),
             )

@@ -34,6 +34,7 @@ from bench.prepare.registry import classes
 from bench.simulation.devices import Population
 from bench.simulation.loop import FederatedLoop
 from bench.simulation.schedule import Rules
+from bench.tasks.classification import Classification
 from bench.testing import Script
 
 from .problem import COHORTS, STEPS, agree
@@ -103,7 +104,7 @@ class Federation:
             decay=decay,
             samples=torch.tensor([len(index) for index in self.mine], dtype=torch.float64),
             layout=layout,
-            fit_head=HeadFit(module, layout),
+            fit_head=HeadFit(module, layout, Classification()),
         )
         seconds = np.ones((rounds, clients))
         script = Script(
