@@ -262,8 +262,8 @@ SCALED = (
         },
         chosen="rate 0.05, batches of 24",
     ),
-    Scaled(dataset="fmnist", target=0.65, share=94 / R, printed=0.6991, points=rates(14)),
-    Scaled(dataset="cifar10", target=0.35, share=97 / R, printed=0.3808, points=rates(16)),
+    Scaled(dataset="fmnist", target=0.65, share=94 / R, printed=0.6991, points=rates(14), chosen="rate 0.1"),
+    Scaled(dataset="cifar10", target=0.35, share=97 / R, printed=0.3808, points=rates(16), chosen="rate 0.03"),
 )
 scale, target = calibrated(
     "fed2a",
