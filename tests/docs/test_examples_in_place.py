@@ -39,7 +39,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("checkout")
     for name in FOLDERS:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "pictures"))
-    for name in ("bench.py", "pyproject.toml"):
+    for name in ("bench.py", "pyproject.toml", "README.md", "CHANGELOG.md"):
         shutil.copy(ROOT / name, folder / name)
     for name, home in HOMES.items():
         assert not (folder / home / Path(name).name).exists()
