@@ -18,7 +18,10 @@ from bench.simulation.learned import Learned
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 STOPPED = ("synchronous", "buffered", "mail", "engine")
-FORMATS = [f"format_{number}" for number in range(1, FORMAT + 1)]
+FORMATS = [  # the first one and the latest always
+    pytest.param(f"format_{number}", marks=[pytest.mark.slow] * (1 < number < FORMAT))
+    for number in range(1, FORMAT + 1)
+]
 
 
 @pytest.fixture(params=FORMATS)

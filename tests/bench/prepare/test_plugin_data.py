@@ -94,7 +94,7 @@ DEALT = {
     "features": ("samples.features().fill(0)", "deal of .*mine.py:Mine failed: ValueError: .*read-only"),
     "groups": (
         "samples.groups",
-        "dataset=digits does not say whose its samples are.*: take dataset=cifar100 by .*, or",
+        "dataset=digits does not say whose its samples are.*: take dataset=.*cifar100 by .*, or",
     ),
 }
 PARTITION = """class Mine(Partition):
