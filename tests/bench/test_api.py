@@ -119,6 +119,9 @@ def test_images_are_scaled_and_normalised_by_channel():
     inputs = (scaled - scaled[:40].mean(over).reshape(3, 1, 1)) / scaled[:40].std(over, correction=0).reshape(3, 1, 1)
     loss = nn.functional.cross_entropy(result.model(inputs[40:]), torch.arange(20) % 2)
     assert float(loss.detach()) == pytest.approx(result.run.result.final_loss, abs=1e-5)
+    result = federate("fedavg", dataset=pair, model="linear", lr=1e-9, normalise=False, **SHORT)
+    loss = nn.functional.cross_entropy(result.model(scaled[40:]), torch.arange(20) % 2)
+    assert float(loss.detach()) == pytest.approx(result.run.result.final_loss, abs=1e-6)
 
 
 def test_labels_that_are_real_numbers_are_a_regression():
@@ -148,7 +151,14 @@ def test_a_network_begins_with_its_own_numbers_and_is_left_alone(module):
 
 def test_two_workers_give_the_same_bits():
     more = {"dataset": (TRAIN, TEST), "model": nn.Linear(6, 3)} | SHORT
-    assert weights(federate(Mine, **more)) == weights(federate(Mine, **more, **{"engine.workers": 2}))
+    alone, together = federate(Mine, **more), federate(Mine, **more, **{"engine.workers": 2})
+    assert weights(alone) == weights(together)
+    assert all(map(torch.equal, alone.model.parameters(), together.model.parameters()))
+
+
+def test_where_devices_deploy_models_of_their_own_the_model_is_the_servers():
+    result = federate("local_only", dataset=(TRAIN, TEST), **SHORT)
+    assert digest(torch.cat([p.detach().reshape(-1) for p in result.model.parameters()])) == weights(result)
 
 
 def test_methods_are_names_classes_and_objects_and_runs_are_paired(here):
