@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, fields
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ class Result:
     """A finished run: its numbers, its folder, and the model it ended with."""
 
     run: Run
-    model: nn.Module | None = None  # None: it was read from its folder
+    model: nn.Module
 
     @property
     def folder(self) -> Path:
@@ -179,9 +180,11 @@ class Federate:
         """The same benchmark for several methods and seeds, paired by the seed; keys as for `federate`."""
         group = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
         chosen = {"dataset": "digits", "logger": LOGGER} | keys
-        found = []
+        pairs, found = list(product(algos, seeds)), []
+        if not pairs:
+            raise UserError("Nothing to run: federate.many needs a method and a seed at least.")
         with registry.borrowed(), _printing(progress), _told():
-            lines = [_words({"algo": algo} | chosen | {"seed": seed}) for algo in algos for seed in seeds]
+            lines = [_words({"algo": algo} | chosen | {"seed": seed}) for algo, seed in pairs]
             runs = [compose.plan(words, multirun=False)[0] for words in lines]  # all are checked before one is run
             for number, composed in enumerate(compose.of_many(runs), start=1):
                 print(f"\n--- run {number} of {len(runs)}: {' '.join(composed.words)}", flush=True)

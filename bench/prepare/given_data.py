@@ -100,16 +100,16 @@ def _of_module(module: Any) -> tuple[Any, Any]:
     module.prepare_data()
     for stage in ("fit", "test"):
         module.setup(stage)
-    loaders = [module.train_dataloader(), None]
-    for hook in ("test_dataloader", "val_dataloader"):
-        if loaders[1] is None:
-            try:
-                loaders[1] = getattr(module, hook)()
-            except Exception:  # how Lightning's own refuse: this one has none
-                continue
-    if any(not hasattr(loader, "dataset") for loader in loaders):
+    own = [hook for hook in ("train", "test", "val") if _is_own(module, f"{hook}_dataloader")]
+    loaders = [getattr(module, f"{hook}_dataloader")() for hook in own[:2]]
+    if own[:1] != ["train"] or len(loaders) < 2 or any(not hasattr(loader, "dataset") for loader in loaders):
         raise UserError(f"{type(module).__name__} gives no loader of training data and one of test data.")
     return loaders[0].dataset, loaders[1].dataset
+
+
+def _is_own(module: Any, hook: str) -> bool:
+    """Lightning's own raise."""
+    return getattr(type(module), hook).__module__.partition(".")[0] not in ("pytorch_lightning", "lightning")
 
 
 def _split(part: Any) -> Split:

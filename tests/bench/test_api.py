@@ -178,6 +178,29 @@ def test_many_runs_keep_their_models_only_where_that_is_asked_for(monkeypatch):
     assert kept == [[False] * 2, [True] * 2]
 
 
+def test_validation_data_are_tested_on_where_a_module_has_no_test_data():
+    class Validated(Module):
+        test_dataloader = pl.LightningDataModule.test_dataloader
+
+        def val_dataloader(self):
+            return DataLoader(tensors(TEST), batch_size=7)
+
+    same = federate("fedavg", dataset=Module(), **SHORT), federate("fedavg", dataset=Validated(), **SHORT)
+    assert same[0].accuracy == same[1].accuracy
+    with pytest.raises(UserError, match="Training gives no loader of training data and one of test data"):
+        federate(
+            "fedavg",
+            dataset=type("Training", (Validated,), {"val_dataloader": pl.LightningDataModule.val_dataloader})(),
+        )
+
+
+def test_seeds_may_be_drawn_from_once_and_there_has_to_be_one(here):
+    results = federate.many(["fedavg", "fedprox"], seeds=iter([0, 1]), dataset=(TRAIN, TEST), **SHORT)
+    assert [result.run.config["seed"] for result in results] == [0, 1, 0, 1]
+    with pytest.raises(UserError, match="needs a method and a seed"):
+        federate.many([], dataset=(TRAIN, TEST), **SHORT)
+
+
 def test_nothing_is_run_where_one_of_many_cannot_be(here):
     with pytest.raises(UserError, match="nearest: fedprox"):
         federate.many(["fedavg", "fedprux"], **SHORT)
