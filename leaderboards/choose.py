@@ -37,13 +37,7 @@ def distances(question: Open, paper: str, shelf: Shelf) -> tuple[Distances, str]
 def _common(
     question: Open, claims: Sequence[Claim], shelf: Shelf, distance: Callable[[Claim, View], float | None]
 ) -> Distances:
-    stood = {
-        other: answer
-        for about, answer in question.stood
-        for paper in {claim.paper for claim in claims}
-        for other in questions(paper)
-        if other.about == about
-    }
+    stood = dict(question.stood)
     views = {reading.name: calibration(shelf, {**stood, question: reading.name}) for reading in question.readings}
     rows = {claim.id: {name: distance(claim, view) for name, view in views.items()} for claim in claims}
     return {

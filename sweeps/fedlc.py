@@ -103,7 +103,7 @@ RATE_OF = Open(
     chosen="clamped, of a dispatch",
     sweep="fedlc/readings",
     scale="cpu",
-    stood=((LOCALCOL.about, LOCALCOL.readings[0].name),),
+    stood=((LOCALCOL, LOCALCOL.readings[0].name),),
 )
 LIMITS = (1, 3, 5, 10, 19)
 BUDGET = Open(
@@ -276,20 +276,9 @@ SCALED = (
     Scaled(
         dataset="cifar10",
         target=0.6,
-        points={
-            "rate 0.003": small(0.003),  # Table 3's
-            "rate 0.01": small(0.01),
-            "rate 0.03": small(0.03),
-            "rate 0.1": small(0.1),
-            "rate 0.003, momentum": small(0.003, momentum=0.9),
-            "rate 0.01, momentum": small(0.01, momentum=0.9),
-            "rate 0.03, not normalised": small(0.03, normalise=False),
-            "rate 0.1, not normalised": small(0.1, normalise=False),
-            "rate 0.3": small(0.3),
-            "rate 1": small(1),
-            "rate 0.03, momentum": small(0.03, momentum=0.9),
-            "rate 0.3, not normalised": small(0.3, normalise=False),
-        },
+        points={f"rate {lr}": small(lr) for lr in (0.003, 0.01, 0.03, 0.1, 0.3, 1)}  # 0.003 in Table 3
+        | {f"rate {lr}, momentum": small(lr, momentum=0.9) for lr in (0.003, 0.01, 0.03)}
+        | {f"rate {lr}, not normalised": small(lr, normalise=False) for lr in (0.03, 0.1, 0.3)},
         tenfold=True,
         chosen="rate 0.03",
     ),

@@ -42,7 +42,7 @@ class Open:
     chosen: str  # by name: what the methods run by default, and what alone may reproduce a claim
     sweep: str | None = None  # whose runs on calibration seeds decided that; None: nothing has been run to decide it
     scale: str = "paper"  # of those runs; what was decided at scale=cpu is run by default, and reproduces nothing
-    stood: tuple[tuple[str, str], ...] = ()  # how others were answered then, where that has changed: (about, reading)
+    stood: tuple[tuple[Open, str], ...] = ()  # how others were answered then, where that has changed
 
     def covers(self, method: str, dataset: str) -> bool:
         asked = ((method, self.methods), (dataset, self.datasets))
